@@ -16,6 +16,7 @@ add_library(spillway_flags INTERFACE)
 target_include_directories(spillway_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
 target_compile_options(spillway_flags INTERFACE
   -Wall -Wextra -Wshadow -Wconversion -Wnon-virtual-dtor -Wold-style-cast
+  -Wno-missing-designated-field-initializers  # option structs name what differs from the default
   -Werror=switch -Werror=unused-result
   -ffp-contract=off  # the same numbers on every machine: tests and the lab compare them bit for bit
   $<$<BOOL:${SPILLWAY_WERROR}>:-Werror>)

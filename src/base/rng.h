@@ -1,6 +1,6 @@
 #pragma once
-// Seeded random numbers, the same on every machine: xoshiro256** (Blackman and Vigna, 2018) seeded by
-// SplitMix64. Randomness is an argument of pure code (`Rng&`); not thread-safe, one owner each.
+// Seeded random numbers, the same on every machine: xoshiro256** (Blackman and Vigna, 2018) seeded
+// by SplitMix64. Randomness is an argument of pure code (`Rng&`); not thread-safe, one owner each.
 // No std:: distributions: their results differ between standard libraries.
 
 #include <array>

@@ -1,6 +1,6 @@
 #pragma once
-// The QoS class of a request: who is served first and degraded last. A caller names it with the header
-// `x-spillway-class`; absent means normal.
+// The QoS class of a request: who is served first and degraded last. A caller names it with the
+// header `x-spillway-class`; absent means normal.
 
 #include <array>
 #include <bitset>
@@ -16,7 +16,9 @@ constexpr std::size_t kQosClassCount = 3;
 constexpr std::array<QosClass, kQosClassCount> kQosClasses = {QosClass::kCritical, QosClass::kHigh,
                                                               QosClass::kNormal};
 
-constexpr std::size_t index_of(QosClass c) { return static_cast<std::size_t>(c); }
+constexpr std::size_t index_of(QosClass c) {
+  return static_cast<std::size_t>(c);
+}
 
 constexpr std::string_view name_of(QosClass c) {
   constexpr std::array<std::string_view, kQosClassCount> kNames = {"critical", "high", "normal"};

@@ -1,6 +1,7 @@
 #pragma once
-// What is known about one request when it has ended: the source of its log line, its span and its metrics.
-// A value, written by the session, read by observe. Prompts and replies are not in it, on purpose.
+// What is known about one request when it has ended: the source of its log line, its span and its
+// metrics. A value, written by the session, read by observe. Prompts and replies are not in it, on
+// purpose.
 
 #include <array>
 #include <cstddef>
@@ -15,15 +16,15 @@ namespace spillway {
 
 // How a request ended. Every request ends as exactly one of these.
 enum class Outcome {
-  kOk,              // the whole reply was passed on
-  kInvalid,         // the caller's mistake: 4xx without asking an engine
-  kRefused,         // shed by the ladder, or no room: 429
-  kUnavailable,     // no replica could be reached: 502 or 503
-  kEngineError,     // the engine answered with an error status or an error event
-  kEngineCut,       // the engine's reply ended before it was whole
-  kTimeout,         // a deadline passed
-  kCallerGone,      // the caller went away first
-  kBroken,          // a broken invariant of ours: 500
+  kOk,           // the whole reply was passed on
+  kInvalid,      // the caller's mistake: 4xx without asking an engine
+  kRefused,      // shed by the ladder, or no room: 429
+  kUnavailable,  // no replica could be reached: 502 or 503
+  kEngineError,  // the engine answered with an error status or an error event
+  kEngineCut,    // the engine's reply ended before it was whole
+  kTimeout,      // a deadline passed
+  kCallerGone,   // the caller went away first
+  kBroken,       // a broken invariant of ours: 500
 };
 
 constexpr std::size_t kOutcomeCount = 9;
