@@ -11,14 +11,15 @@ void Capacity::on_page(Instant at, const EngineFacts& facts) {
   const Reading now{.at = at,
                     .work = options_.prompt_token_cost * *facts.prompt_tokens_total +
                             *facts.generation_tokens_total,
-                    .waiting = *facts.waiting};
+                    .queueing = *facts.waiting >= 2 + facts.running.value_or(0) / 10};
   const std::optional<Reading> before = last_;
   last_ = now;
   if (!before || now.at <= before->at || now.work < before->work) {
     return;  // the first reading, or counters that began again after a restart
   }
-  // A queue at both ends means that the replica was busy all the time between.
-  if (before->waiting < 1 || now.waiting < 1) {
+  // A queue at both ends means that the replica was busy all the time between. A request or two
+  // that wait for the next step are no queue: they are there at any load.
+  if (!before->queueing || !now.queueing) {
     return;
   }
   const double seconds = to_seconds(now.at - before->at);

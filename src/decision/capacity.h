@@ -39,7 +39,7 @@ class Capacity {
   struct Reading {
     Instant at;
     double work;
-    double waiting;
+    bool queueing;
   };
 
   Options options_;

@@ -30,6 +30,17 @@ TEST(Capacity, IsTheWorkDoneWhileRequestsWait) {
   EXPECT_NEAR(*capacity.work_per_second(Instant(seconds(59))), 75, 0.1);
 }
 
+TEST(Capacity, IsNotLearnedFromTheFewThatWaitForTheNextStep) {
+  Capacity capacity({});
+  for (int s = 0; s < 60; ++s) {
+    EngineFacts facts = page(100.0 * s, 50.0 * s, 3);
+    facts.running = 40;
+    capacity.on_page(Instant(seconds(s)), facts);
+  }
+
+  EXPECT_FALSE(capacity.work_per_second(Instant(seconds(60))));
+}
+
 TEST(Capacity, SurvivesARestartOfTheEngine) {
   Capacity capacity({.prompt_token_cost = 0});
   for (int s = 0; s < 10; ++s) {

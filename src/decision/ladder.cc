@@ -31,7 +31,10 @@ std::optional<LevelChange> Ladder::update(Instant now, const Policy& policy,
   const auto level = static_cast<std::size_t>(level_);
   if (level_ < top && pressure[level] >= policy.rungs[level].enter) {
     calm_since_.reset();
-    if (changed_ && now - *changed_ < policy.dwell_up) {
+    // A rung needs time to show its effect, so the next one waits; the further beyond the
+    // threshold, the less.
+    const double excess = pressure[level] / policy.rungs[level].enter;
+    if (changed_ && to_seconds(now - *changed_) < to_seconds(policy.dwell_up) / (excess * excess)) {
       return std::nullopt;
     }
     return move(now, level_ + 1,

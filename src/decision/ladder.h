@@ -1,10 +1,11 @@
 #pragma once
 // The degradation ladder of one pool: pressure in, level out. Level 0 is normal service; rung k of
 // the policy is level k. It climbs when the demand, priced at what the present level gives, is at
-// or above the next rung's threshold; it descends one rung at a time, when the demand priced at the
-// next lower level stays below this rung's threshold less its hysteresis. Because demand is priced
-// before the savings of the level that is to be left, a level does not undo the load that raised
-// it. Pure; owned by one strand.
+// or above the next rung's threshold (not before dwell_up has passed since the last change, divided
+// by the square of how far it is beyond); it descends one rung at a time, when the demand priced at
+// the next lower level stays below this rung's threshold less its hysteresis. Because demand is
+// priced before the savings of the level that is to be left, a level does not undo the load that
+// raised it. Pure; owned by one strand.
 
 #include <cstddef>
 #include <optional>

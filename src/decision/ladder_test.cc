@@ -38,7 +38,13 @@ TEST(Ladder, StaysAtNormalServiceBelowTheThreshold) {
 TEST(Ladder, ClimbsAtOnceAndThenRungByRungWithADwell) {
   Ladder ladder;
 
-  EXPECT_EQ(feed(ladder, 0, 6, {3, 2, 1.5, 0.7}), (std::vector<int>{1, 1, 2, 2, 3, 3}));
+  EXPECT_EQ(feed(ladder, 0, 6, {0.9, 0.9, 0.9, 0.7}), (std::vector<int>{1, 1, 2, 2, 3, 3}));
+}
+
+TEST(Ladder, ClimbsFasterTheFurtherTheDemandIsBeyond) {
+  Ladder ladder;
+
+  EXPECT_EQ(feed(ladder, 0, 4, {3, 2, 1.5, 0.7}), (std::vector<int>{1, 2, 3, 3}));
 }
 
 TEST(Ladder, StopsAtTheFirstRungThatIsEnough) {

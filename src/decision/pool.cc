@@ -258,7 +258,7 @@ Pressure Pool::pressure(Instant now) const {
   if (work) {
     out.backlog_seconds = waiting * work_mean_ / *work;
   }
-  const double drain = out.backlog_seconds / to_seconds(policy_->pressure.window);
+  const double drain = out.backlog_seconds / to_seconds(policy_->pressure.drain);
   for (std::size_t k = 0; k < levels(); ++k) {
     const Price offered = demand_.rate(now, k);
     const double compute = work ? offered.work / *work + drain : 0;

@@ -223,7 +223,7 @@ TEST(Loop, HoldsAtThreeTimesTheCapacityAndClimbsBack) {
 }
 
 TEST(Loop, ChangesItsLevelAtMostOnceInTenMinutesOfConstantOverload) {
-  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE(seed);
     Loop loop(3, seed);
 

@@ -105,6 +105,7 @@ void read_spec(Reading& reading, const YamlNode& node, Policy& policy) {
   if (const YamlNode* body = spec.child("pressure", Kind::kMap)) {
     MapReader pressure(reading, *body, "spec.pressure");
     pressure.duration("window", policy.pressure.window, {seconds(1), minutes(10)});
+    pressure.duration("drain", policy.pressure.drain, {seconds(1), minutes(10)});
     pressure.share("kv_boundary", policy.pressure.kv_boundary, {0.1, 1});
   }
   if (const YamlNode* body = spec.child("dwell", Kind::kMap)) {

@@ -52,8 +52,10 @@ struct Rung {
 constexpr std::size_t kRungsMax = 8;
 
 struct PressureSettings {
-  Duration window = std::chrono::seconds(10);  // over which demand is averaged
-  double kv_boundary = 0.95;                   // share of the KV cache that counts as full
+  Duration window = std::chrono::seconds(30);  // over which demand is averaged: longer is calmer
+  Duration drain =
+      std::chrono::seconds(10);  // in which waiting work should be done: shorter is quicker
+  double kv_boundary = 0.95;     // share of the KV cache that counts as full
 };
 
 struct Policy {
@@ -61,7 +63,8 @@ struct Policy {
   std::string version = "0";
   std::string source;  // the file it came from
   PressureSettings pressure;
-  Duration dwell_up = std::chrono::seconds(2);     // at least so long between two rungs upward
+  Duration dwell_up =
+      std::chrono::seconds(10);  // between two rungs upward, when the threshold is just reached
   Duration dwell_down = std::chrono::seconds(30);  // so long must the way down stay open
   std::vector<Rung> rungs;
 };
