@@ -1,5 +1,7 @@
 #include "decision/pools.h"
 
+#include <algorithm>
+
 namespace spillway {
 
 void Pools::apply(const Config& config, const std::shared_ptr<const Policy>& policy) {
@@ -30,6 +32,12 @@ Pool* Pools::serving(std::string_view model) {
 Pool* Pools::named(std::string_view name) {
   const auto it = pools_.find(name);
   return it == pools_.end() ? nullptr : it->second.pool.get();
+}
+
+bool Pools::all_serving(Instant now) const {
+  return std::ranges::all_of(pools_, [&](const auto& item) {
+    return item.second.retired || item.second.pool->serving(now);
+  });
 }
 
 void Pools::sweep() {

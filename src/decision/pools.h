@@ -25,6 +25,9 @@ class Pools {
   // The pool of this name, also one that is being retired; null when there is none.
   Pool* named(std::string_view name);
 
+  // Has every pool at least one replica that can be reached?
+  bool all_serving(Instant now) const;
+
   // Forgets retired pools whose requests have all ended.
   void sweep();
 

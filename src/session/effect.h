@@ -12,10 +12,11 @@ namespace spillway {
 // The two ends a session talks to.
 enum class Side { kCaller, kEngine };
 
-// Open a connection to the engine at host:port (or take an idle one), then call connected() or
-// connect_failed().
+// Open a connection to the engine at host:port, or take an idle one unless it must be `fresh`; then
+// call connected() or connect_failed().
 struct ConnectEngine {
   std::string replica;
+  bool fresh = false;
 };
 
 // The session is done with its engine connection: keep it for the next request, or close it at

@@ -11,6 +11,8 @@
 #include "decision/pools.h"
 #include "policy/config.h"
 #include "policy/policy.h"
+#include "wire/openai_reply.h"
+#include "wire/openai_request.h"
 
 namespace spillway {
 
@@ -26,6 +28,8 @@ struct Services {
   std::shared_ptr<const Snapshot> snapshot;  // never null once the gateway runs
   Pools pools;
   Rng rng;
+  OpenAiRequestParser request_parser;
+  ReplyReader reply_reader;
   Instant monotonic_origin;  // these two were read at the same moment
   WallTime wall_origin;
   bool draining = false;  // readiness is false, connections end with their request

@@ -1,0 +1,53 @@
+#pragma once
+// A TCP connection by readiness: ask to be told when it can be read or written, then receive or send without
+// blocking. No buffer is owned while it is idle. Owned by the thread that runs its io_context; callbacks run there
+// and never inside the call that asked for them.
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+
+#include "base/result.h"
+
+namespace spillway {
+
+class TcpStream {
+ public:
+  enum class State { kOk, kWouldBlock, kClosed };  // kClosed: end of stream, or the connection is broken
+
+  struct Transfer {
+    State state = State::kOk;
+    std::size_t bytes = 0;
+  };
+
+  explicit TcpStream(boost::asio::ip::tcp::socket socket);
+
+  // Connects to host:port; names are resolved. The callback gets the stream or a reason.
+  static void connect(boost::asio::io_context& io, const std::string& address,
+                      std::function<void(Result<std::unique_ptr<TcpStream>>)> done);
+
+  Transfer receive(std::span<char> buffer);
+  Transfer send(std::string_view bytes);
+
+  // One shot. At most one of each kind is outstanding.
+  void when_readable(std::function<void()> callback);
+  void when_writable(std::function<void()> callback);
+
+  // Outstanding callbacks do not run any more after these.
+  void close();
+  void abort();  // resets, so that the other end cannot take what it has for the whole
+
+  std::string peer() const;
+
+ private:
+  boost::asio::ip::tcp::socket socket_;
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+};
+
+}  // namespace spillway
