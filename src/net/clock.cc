@@ -3,7 +3,8 @@
 namespace spillway {
 
 Instant monotonic_now() {
-  return Instant(std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
+  return Instant(
+      std::chrono::duration_cast<Duration>(std::chrono::steady_clock::now().time_since_epoch()));
 }
 
 WallTime wall_now() {

@@ -1,5 +1,6 @@
 #pragma once
-// The machine's clocks: the only place where pure code's Instant and WallTime come from. Any thread.
+// The machine's clocks: the only place where pure code's Instant and WallTime come from. Any
+// thread.
 
 #include "base/time.h"
 

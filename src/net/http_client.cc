@@ -15,7 +15,9 @@ namespace {
 
 std::string lower(std::string_view text) {
   std::string out(text);
-  std::ranges::transform(out, out.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  std::ranges::transform(out, out.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  });
   return out;
 }
 
@@ -43,18 +45,19 @@ class HttpCallHandle : public std::enable_shared_from_this<HttpCallHandle> {
         self->finish(Error{ErrorCode::kTimeout, "no whole answer in time"});
       }
     });
-    TcpStream::connect(io_, call_.address, [weak = weak_from_this()](Result<std::unique_ptr<TcpStream>> made) {
-      const auto self = weak.lock();
-      if (!self || self->ended_) {
-        return;
-      }
-      if (!made) {
-        self->finish(Error{ErrorCode::kUnavailable, "connect: " + made.error().message});
-        return;
-      }
-      self->stream_ = *std::move(made);
-      self->write_request();
-    });
+    TcpStream::connect(
+        io_, call_.address, [weak = weak_from_this()](Result<std::unique_ptr<TcpStream>> made) {
+          const auto self = weak.lock();
+          if (!self || self->ended_) {
+            return;
+          }
+          if (!made) {
+            self->finish(Error{ErrorCode::kUnavailable, "connect: " + made.error().message});
+            return;
+          }
+          self->stream_ = *std::move(made);
+          self->write_request();
+        });
   }
 
   void drop() {
@@ -122,7 +125,8 @@ class HttpCallHandle : public std::enable_shared_from_this<HttpCallHandle> {
       if (!end) {
         return true;
       }
-      auto parsed = parse_response_head(std::string_view(in_).substr(0, *end), {}, call_.method == "HEAD");
+      auto parsed =
+          parse_response_head(std::string_view(in_).substr(0, *end), {}, call_.method == "HEAD");
       if (const auto* error = std::get_if<HttpError>(&parsed)) {
         finish(Error{ErrorCode::kUnavailable, error->message});
         return false;
@@ -206,7 +210,8 @@ HttpCallPtr fetch(boost::asio::io_context& io, HttpCall call, std::size_t bytes_
   HttpCallEvents events;
   events.head = [gathered](const HttpReply& head) { gathered->reply = head; };
   events.piece = [gathered, bytes_max](std::string_view piece) {
-    gathered->too_large = gathered->too_large || gathered->reply.body.size() + piece.size() > bytes_max;
+    gathered->too_large =
+        gathered->too_large || gathered->reply.body.size() + piece.size() > bytes_max;
     if (!gathered->too_large) {
       gathered->reply.body.append(piece);
     }
@@ -228,11 +233,14 @@ HttpCallPtr fetch(boost::asio::io_context& io, HttpCall call, std::size_t bytes_
 Result<HttpUrl> parse_http_url(std::string_view url) {
   constexpr std::string_view kScheme = "http://";
   if (!url.starts_with(kScheme)) {
-    return Error{ErrorCode::kInvalid, fmt::format("\"{}\" is not a plain HTTP address; give http://HOST:PORT/PATH", url)};
+    return Error{
+        ErrorCode::kInvalid,
+        fmt::format("\"{}\" is not a plain HTTP address; give http://HOST:PORT/PATH", url)};
   }
   url.remove_prefix(kScheme.size());
   const std::size_t slash = url.find('/');
-  HttpUrl out{std::string(url.substr(0, slash)), slash == std::string_view::npos ? "/" : std::string(url.substr(slash))};
+  HttpUrl out{std::string(url.substr(0, slash)),
+              slash == std::string_view::npos ? "/" : std::string(url.substr(slash))};
   const std::size_t bracket = out.address.rfind(']');
   if (out.address.find(':', bracket == std::string::npos ? 0 : bracket) == std::string::npos) {
     out.address += ":80";

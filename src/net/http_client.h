@@ -1,6 +1,7 @@
 #pragma once
-// A small HTTP/1.1 client on wire's codec: one call a connection, by callbacks on the thread of its io_context. For
-// scrapes, exports and the load tool; the gateway's way to the engines is in session and gateway.
+// A small HTTP/1.1 client on wire's codec: one call a connection, by callbacks on the thread of its
+// io_context. For scrapes, exports and the load tool; the gateway's way to the engines is in
+// session and gateway.
 
 #include <functional>
 #include <memory>
@@ -33,7 +34,8 @@ struct HttpReply {
   std::string_view field(std::string_view name) const;
 };
 
-// What a call tells while it runs. Each is optional; `end` comes exactly once, unless the call was dropped.
+// What a call tells while it runs. Each is optional; `end` comes exactly once, unless the call was
+// dropped.
 struct HttpCallEvents {
   std::function<void(const HttpReply&)> head;   // status and fields; the body is empty
   std::function<void(std::string_view)> piece;  // of the body

@@ -15,7 +15,9 @@ constexpr std::size_t kReadAtOnce = 64 * 1024;
 
 std::string lower(std::string_view text) {
   std::string out(text);
-  std::ranges::transform(out, out.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  std::ranges::transform(out, out.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  });
   return out;
 }
 
@@ -30,9 +32,11 @@ std::string_view HttpRequest::field(std::string_view name) const {
   return {};
 }
 
-class HttpServer::Connection : public HttpExchange, public std::enable_shared_from_this<Connection> {
+class HttpServer::Connection : public HttpExchange,
+                               public std::enable_shared_from_this<Connection> {
  public:
-  Connection(HttpServer& server, std::unique_ptr<TcpStream> stream) : server_(&server), stream_(std::move(stream)) {}
+  Connection(HttpServer& server, std::unique_ptr<TcpStream> stream)
+      : server_(&server), stream_(std::move(stream)) {}
 
   void start() { wait_readable(); }
 
@@ -269,14 +273,18 @@ HttpServer::HttpServer(Options options, Handler handler, std::unique_ptr<Listene
   listener_->start([this](std::unique_ptr<TcpStream> stream) { accept(std::move(stream)); });
 }
 
-HttpServer::~HttpServer() { stop(); }
+HttpServer::~HttpServer() {
+  stop();
+}
 
-Result<std::unique_ptr<HttpServer>> HttpServer::open(boost::asio::io_context& io, Options options, Handler handler) {
+Result<std::unique_ptr<HttpServer>> HttpServer::open(boost::asio::io_context& io, Options options,
+                                                     Handler handler) {
   auto listener = Listener::open(io, options.host, options.port);
   if (!listener) {
     return listener.error();
   }
-  return std::unique_ptr<HttpServer>(new HttpServer(std::move(options), std::move(handler), *std::move(listener)));
+  return std::unique_ptr<HttpServer>(
+      new HttpServer(std::move(options), std::move(handler), *std::move(listener)));
 }
 
 void HttpServer::accept(std::unique_ptr<TcpStream> stream) {

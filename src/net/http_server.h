@@ -1,7 +1,7 @@
 #pragma once
-// A small HTTP/1.1 server on wire's codec, for the operators' port and the engine's: one exchange at a time on a
-// connection, answered at once or as a stream. The callers' port has its own, in session and gateway. Everything
-// runs on the thread of the given io_context.
+// A small HTTP/1.1 server on wire's codec, for the operators' port and the engine's: one exchange
+// at a time on a connection, answered at once or as a stream. The callers' port has its own, in
+// session and gateway. Everything runs on the thread of the given io_context.
 
 #include <cstdint>
 #include <functional>
@@ -30,7 +30,8 @@ struct HttpRequest {
   std::string_view field(std::string_view name) const;
 };
 
-// One request waiting for its answer. Kept alive by whoever answers; calls after the end do nothing.
+// One request waiting for its answer. Kept alive by whoever answers; calls after the end do
+// nothing.
 class HttpExchange {
  public:
   virtual ~HttpExchange() = default;
@@ -57,7 +58,8 @@ class HttpServer {
   };
   using Handler = std::function<void(HttpRequest, std::shared_ptr<HttpExchange>)>;
 
-  static Result<std::unique_ptr<HttpServer>> open(boost::asio::io_context& io, Options options, Handler handler);
+  static Result<std::unique_ptr<HttpServer>> open(boost::asio::io_context& io, Options options,
+                                                  Handler handler);
   ~HttpServer();
 
   std::uint16_t port() const { return listener_->port(); }

@@ -9,11 +9,14 @@ namespace spillway {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 
-Result<std::unique_ptr<Listener>> Listener::open(asio::io_context& io, const std::string& host, std::uint16_t port) {
+Result<std::unique_ptr<Listener>> Listener::open(asio::io_context& io, const std::string& host,
+                                                 std::uint16_t port) {
   boost::system::error_code error;
   auto address = asio::ip::make_address(host == "localhost" ? "127.0.0.1" : host, error);
   if (error) {
-    return Error{ErrorCode::kInvalid, fmt::format("{} is not an address to listen on; give one such as 127.0.0.1", host)};
+    return Error{
+        ErrorCode::kInvalid,
+        fmt::format("{} is not an address to listen on; give one such as 127.0.0.1", host)};
   }
   auto listener = std::make_unique<Listener>(io);
   tcp::acceptor& acceptor = listener->acceptor_;
@@ -29,7 +32,8 @@ Result<std::unique_ptr<Listener>> Listener::open(asio::io_context& io, const std
     acceptor.listen(4096, error);
   }
   if (error) {
-    return Error{ErrorCode::kUnavailable, fmt::format("port {} of {}: {}", port, host, error.message())};
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("port {} of {}: {}", port, host, error.message())};
   }
   return listener;
 }

@@ -18,8 +18,8 @@ namespace spillway {
 class Listener {
  public:
   // Binds and listens; port 0 lets the system choose. A taken port is an error that says so.
-  static Result<std::unique_ptr<Listener>> open(boost::asio::io_context& io, const std::string& host,
-                                                std::uint16_t port);
+  static Result<std::unique_ptr<Listener>> open(boost::asio::io_context& io,
+                                                const std::string& host, std::uint16_t port);
 
   explicit Listener(boost::asio::io_context& io) : acceptor_(io), pause_(io) {}
 

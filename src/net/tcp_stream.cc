@@ -1,11 +1,10 @@
 #include "net/tcp_stream.h"
 
-#include <sys/socket.h>
-
 #include <cerrno>
 #include <utility>
 
 #include <boost/asio/connect.hpp>
+#include <sys/socket.h>
 
 namespace spillway {
 namespace {
@@ -28,19 +27,23 @@ struct Connecting : std::enable_shared_from_this<Connecting> {
   explicit Connecting(asio::io_context& io) : resolver(io), socket(io) {}
 
   void resolve(const std::string& host, const std::string& port) {
-    resolver.async_resolve(host, port, [self = shared_from_this()](boost::system::error_code error, const auto& found) {
-      if (error) {
-        self->done(Error{ErrorCode::kUnavailable, "the name cannot be resolved: " + error.message()});
-        return;
-      }
-      asio::async_connect(self->socket, found, [self](boost::system::error_code failed, const tcp::endpoint&) {
-        if (failed) {
-          self->done(Error{ErrorCode::kUnavailable, failed.message()});
-        } else {
-          self->done(std::make_unique<TcpStream>(std::move(self->socket)));
-        }
-      });
-    });
+    resolver.async_resolve(
+        host, port,
+        [self = shared_from_this()](boost::system::error_code error, const auto& found) {
+          if (error) {
+            self->done(
+                Error{ErrorCode::kUnavailable, "the name cannot be resolved: " + error.message()});
+            return;
+          }
+          asio::async_connect(self->socket, found,
+                              [self](boost::system::error_code failed, const tcp::endpoint&) {
+                                if (failed) {
+                                  self->done(Error{ErrorCode::kUnavailable, failed.message()});
+                                } else {
+                                  self->done(std::make_unique<TcpStream>(std::move(self->socket)));
+                                }
+                              });
+        });
   }
 
   tcp::resolver resolver;
@@ -91,21 +94,21 @@ TcpStream::Transfer TcpStream::send(std::string_view bytes) {
 }
 
 void TcpStream::when_readable(std::function<void()> callback) {
-  socket_.async_wait(tcp::socket::wait_read,
-                     [alive = alive_, callback = std::move(callback)](boost::system::error_code error) {
-                       if (*alive && error != asio::error::operation_aborted) {
-                         callback();
-                       }
-                     });
+  socket_.async_wait(tcp::socket::wait_read, [alive = alive_, callback = std::move(callback)](
+                                                 boost::system::error_code error) {
+    if (*alive && error != asio::error::operation_aborted) {
+      callback();
+    }
+  });
 }
 
 void TcpStream::when_writable(std::function<void()> callback) {
-  socket_.async_wait(tcp::socket::wait_write,
-                     [alive = alive_, callback = std::move(callback)](boost::system::error_code error) {
-                       if (*alive && error != asio::error::operation_aborted) {
-                         callback();
-                       }
-                     });
+  socket_.async_wait(tcp::socket::wait_write, [alive = alive_, callback = std::move(callback)](
+                                                  boost::system::error_code error) {
+    if (*alive && error != asio::error::operation_aborted) {
+      callback();
+    }
+  });
 }
 
 void TcpStream::close() {

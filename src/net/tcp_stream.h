@@ -1,7 +1,7 @@
 #pragma once
-// A TCP connection by readiness: ask to be told when it can be read or written, then receive or send without
-// blocking. No buffer is owned while it is idle. Owned by the thread that runs its io_context; callbacks run there
-// and never inside the call that asked for them.
+// A TCP connection by readiness: ask to be told when it can be read or written, then receive or
+// send without blocking. No buffer is owned while it is idle. Owned by the thread that runs its
+// io_context; callbacks run there and never inside the call that asked for them.
 
 #include <cstddef>
 #include <functional>
@@ -19,7 +19,11 @@ namespace spillway {
 
 class TcpStream {
  public:
-  enum class State { kOk, kWouldBlock, kClosed };  // kClosed: end of stream, or the connection is broken
+  enum class State {
+    kOk,
+    kWouldBlock,
+    kClosed
+  };  // kClosed: end of stream, or the connection is broken
 
   struct Transfer {
     State state = State::kOk;
