@@ -14,6 +14,7 @@ option(SPILLWAY_FUZZ "Build the fuzzers (needs clang)" OFF)
 
 add_library(spillway_flags INTERFACE)
 target_include_directories(spillway_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
+target_compile_definitions(spillway_flags INTERFACE SPILLWAY_VERSION="${PROJECT_VERSION}")
 target_compile_options(spillway_flags INTERFACE
   -Wall -Wextra -Wshadow -Wconversion -Wnon-virtual-dtor -Wold-style-cast
   -Wno-missing-designated-field-initializers  # option structs name what differs from the default

@@ -111,6 +111,13 @@ void TcpStream::when_writable(std::function<void()> callback) {
   });
 }
 
+void TcpStream::cancel() {
+  *alive_ = false;
+  alive_ = std::make_shared<bool>(true);
+  boost::system::error_code ignored;
+  socket_.cancel(ignored);
+}
+
 void TcpStream::close() {
   *alive_ = false;
   boost::system::error_code ignored;

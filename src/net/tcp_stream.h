@@ -44,6 +44,7 @@ class TcpStream {
   void when_writable(std::function<void()> callback);
 
   // Outstanding callbacks do not run any more after these.
+  void cancel();  // the connection stays open for its next user
   void close();
   void abort();  // resets, so that the other end cannot take what it has for the whole
 

@@ -63,8 +63,8 @@ using Unit = std::pair<std::string_view, double>;
 }  // namespace
 
 std::optional<Duration> parse_duration(std::string_view text) {
-  const auto seconds =
-      scaled(text, std::array{Unit{"ms", 1e-3}, Unit{"s", 1}, Unit{"m", 60}, Unit{"h", 3600}});
+  const auto seconds = scaled(text, std::array{Unit{"us", 1e-6}, Unit{"ms", 1e-3}, Unit{"s", 1},
+                                               Unit{"m", 60}, Unit{"h", 3600}});
   if (!seconds || *seconds > 1e8) {
     return std::nullopt;
   }

@@ -4,7 +4,7 @@
 // rank first, leftmost first. Linear in the text but for a logarithm in the longest word.
 // Immutable after create(): any thread may use one object at the same time.
 
-#include <cstdint>
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -17,11 +17,13 @@
 
 namespace spillway {
 
+struct TokenizerTables;
+
 class Tokenizer {
  public:
   // Fails, naming the key, when the model or pre-tokenizer is unknown, arrays disagree in length,
   // an id is out of range or a merge joins what is not in the vocabulary.
-  static Result<Tokenizer> create(Vocabulary vocabulary);
+  static Result<Tokenizer> create(const Vocabulary& vocabulary);
 
   Tokenizer(Tokenizer&&) noexcept;
   Tokenizer& operator=(Tokenizer&&) noexcept;
@@ -47,10 +49,11 @@ class Tokenizer {
   std::size_t size() const;
 
  private:
-  struct Tables;
-  explicit Tokenizer(std::unique_ptr<const Tables> tables);
+  explicit Tokenizer(std::unique_ptr<const TokenizerTables> tables);
+  void append_text(std::string_view text, std::vector<TokenId>& out) const;
+  void append_words(std::string_view text, std::vector<TokenId>& out) const;
 
-  std::unique_ptr<const Tables> tables_;
+  std::unique_ptr<const TokenizerTables> tables_;
 };
 
 }  // namespace spillway

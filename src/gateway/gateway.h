@@ -1,0 +1,84 @@
+#pragma once
+// The data path: accepts callers, runs their sessions, owns the decision state. Everything here
+// happens on one thread, the one that runs its io_context; other threads post to it.
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "gateway/caller_connection.h"
+#include "gateway/engine_connections.h"
+#include "gateway/record_queue.h"
+#include "net/listener.h"
+#include "observe/gateway_status.h"
+#include "session/services.h"
+
+namespace spillway {
+
+class Gateway {
+ public:
+  struct Options {
+    std::uint64_t seed = 1;
+    std::optional<int> pin_level;  // holds every pool at this level
+  };
+
+  // REQUIRES: io and records outlive the gateway.
+  Gateway(boost::asio::io_context& io, std::shared_ptr<const Snapshot> snapshot,
+          RecordQueue& records, Options options);
+  ~Gateway();
+
+  Status listen();
+  std::uint16_t port() const { return listener_->port(); }
+
+  // Takes a new configuration; requests under way keep the one they began with.
+  void apply(std::shared_ptr<const Snapshot> snapshot);
+  void reload_failed(std::string why);
+  void on_page(const std::string& replica, const Result<EngineFacts>& facts);
+
+  // Readiness is false and nothing more is accepted from now on; `drained` runs when the last
+  // connection has ended, or after `deadline`, when the rest is closed.
+  void drain(Duration deadline, std::function<void()> drained);
+
+  GatewayStatus status();
+
+  // For its connections.
+  Services& services() { return services_; }
+  boost::asio::io_context& io() { return io_; }
+  EngineConnections& engines() { return engines_; }
+  std::span<char> read_buffer() { return read_buffer_; }
+  void ended(RequestRecord record) { records_.push(std::move(record)); }
+  void forget(const std::shared_ptr<CallerConnection>& connection);
+
+ private:
+  void accept(std::unique_ptr<TcpStream> stream);
+  void tick();
+  void pin_pools();
+  void log_change(const std::string& pool, const LevelChange& change);
+
+  boost::asio::io_context& io_;
+  RecordQueue& records_;
+  Options options_;
+  Services services_;
+  EngineConnections engines_;
+  std::unique_ptr<Listener> listener_;
+  std::set<std::shared_ptr<CallerConnection>> connections_;
+  boost::asio::steady_timer tick_timer_;
+  boost::asio::steady_timer drain_timer_;
+  std::function<void()> drained_;
+  std::uint64_t connections_refused_ = 0;
+  std::uint64_t reloads_ = 0;
+  std::uint64_t reloads_failed_ = 0;
+  std::string last_reload_error_;
+  std::array<char, 64 * 1024>
+      read_buffer_{};  // shared by all connections: each read is dealt with at once
+};
+
+}  // namespace spillway
