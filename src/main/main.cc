@@ -16,6 +16,7 @@ int main(int argc, char** argv) {
   spillway::add_serve_command(app, exit_code);
   spillway::add_engine_command(app, exit_code);
   spillway::add_check_command(app, exit_code);
+  spillway::add_load_command(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
