@@ -32,8 +32,8 @@ SPILLWAY_INLINE std::uint16_t load_half(const std::uint8_t* from) {
 }
 
 SPILLWAY_INLINE void put_pair(std::uint16_t* groups, std::size_t block, std::uint16_t bits) {
-  groups[2 * block] = bits;
-  groups[2 * block + 1] = bits;
+  const std::uint32_t pair = bits * 0x10001U;
+  std::memcpy(groups + 2 * block, &pair, sizeof(pair));
 }
 
 SPILLWAY_INLINE void spread_nibbles(const std::uint8_t* from, std::uint8_t* values) {
