@@ -125,6 +125,13 @@ pools:
 """
 
 
+def replace(path, text):
+    """Writes as careful editors do: a reader sees the old file or the new one, never half of it."""
+    other = path.with_suffix(".new")
+    other.write_text(text)
+    other.rename(path)
+
+
 class Files:
     """A folder with a configuration and a policy."""
 

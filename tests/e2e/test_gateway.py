@@ -6,7 +6,7 @@ import socket
 import subprocess
 import threading
 
-from conftest import BINARY, ROOT, Engine, Files, Gateway, Process, fetch, until
+from conftest import BINARY, ROOT, Engine, Files, Gateway, Process, fetch, replace, until
 
 CHAT = {"model": "sim", "max_tokens": 5, "messages": [{"role": "user", "content": "hello"}]}
 
@@ -139,15 +139,15 @@ def test_reload_takes_valid_files_and_refuses_others(folder, started):
     gateway = started(Gateway, files.config)
     until(lambda: fetch(gateway.url + "/readyz")[0] == 200)
 
-    files.policy.write_text(files.policy.read_text().replace("version: 1.0.0", "version: 2.0.0"))
+    replace(files.policy, files.policy.read_text().replace("version: 1.0.0", "version: 2.0.0"))
     until(lambda: gateway.status()["policy"]["version"] == "2.0.0")
-    files.policy.write_text(files.policy.read_text().replace("dwell:", "dwel:"))
+    replace(files.policy, files.policy.read_text().replace("dwell:", "dwel:"))
     until(lambda: gateway.status()["reloads_failed"] == 1)
     status = gateway.status()
     assert status["policy"]["version"] == "2.0.0"
     assert 'did you mean "dwell"?' in status["last_reload_error"]
     assert ask(gateway)[0] == 200
-    files.policy.write_text((ROOT / "examples/simulate/policy.yaml").read_text())
+    replace(files.policy, (ROOT / "examples/simulate/policy.yaml").read_text())
     until(lambda: gateway.status()["policy"]["version"] == "1.0.0")
     gateway.child.send_signal(signal.SIGHUP)
     until(lambda: any(line.get("message", "").startswith("SIGHUP") for line in gateway.log()))
