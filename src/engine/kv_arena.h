@@ -1,6 +1,7 @@
 #pragma once
 // The keys and values that KvPool's pages stand for, as 16-bit floats in one block of memory whose
-// size is fixed at the start. Written by the rows of a step, each its own slots; read by attention.
+// size is fixed at the start. Written by the rows of a step, each its own slots, of pages that were
+// cleared before; read by attention.
 
 #include <cstddef>
 #include <cstdint>
@@ -37,13 +38,15 @@ class KvArena {
     return block(page, 2 * head + 1);
   }
 
-  // Stores one token of all heads: keys and values are [kv_heads, head_dim]. The first slot of a
-  // page is written first; that clears what an earlier owner left in the others.
+  // Forgets what an earlier owner left: attention multiplies unseen slots by zero, which a NaN
+  // would survive.
+  void clear(PageId page) {
+    std::memset(block(page, 0), 0, shape_.page_halves() * sizeof(std::uint16_t));
+  }
+
+  // Stores one token of all heads: keys and values are [kv_heads, head_dim].
   void write(PageId page, std::size_t slot, const std::uint16_t* keys,
              const std::uint16_t* values) {
-    if (slot == 0) {
-      std::memset(block(page, 0), 0, shape_.page_halves() * sizeof(std::uint16_t));
-    }
     for (std::size_t head = 0; head < shape_.kv_heads; ++head) {
       std::uint16_t* to = block(page, 2 * head);
       for (std::size_t d = 0; d < shape_.head_dim; ++d) {

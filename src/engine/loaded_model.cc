@@ -1,5 +1,6 @@
 #include "engine/loaded_model.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -10,8 +11,12 @@
 namespace spillway {
 namespace {
 
+// Messages may quote the file, which may hold anything: one line of bounded length comes out.
 Error in_file(const std::string& path, const Error& error) {
-  return {error.code, fmt::format("{}: {}", path, error.message)};
+  constexpr std::size_t kLongest = 400;
+  std::string message = error.message.substr(0, kLongest);
+  std::ranges::replace_if(message, [](char c) { return c >= 0 && c < ' '; }, '?');
+  return {error.code, fmt::format("{}: {}", path, message)};
 }
 
 // General.name, else the file's own name without folders and suffix.

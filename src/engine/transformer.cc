@@ -147,6 +147,7 @@ void Transformer::attention_part(std::span<const BatchRow> rows, std::size_t lay
                                        {.weights = &weights.key, .out = key_.data()},
                                        {.weights = &weights.value, .out = value_.data()}}};
   multiply(inward, normed_);
+  clear_new_pages(rows, layer);
   for_each_row(rows_, [&](std::size_t r, std::size_t) { store_keys(rows[r], r, layer); });
   list_pages(rows, layer);
   attend(rows);
@@ -167,6 +168,17 @@ void Transformer::rotate(float* head, std::size_t row) const {
     const float y = head[2 * j + 1];
     head[2 * j] = x * cosines[j] - y * sines[j];
     head[2 * j + 1] = x * sines[j] + y * cosines[j];
+  }
+}
+
+// Before any row is stored: rows of one page are stored at the same time.
+void Transformer::clear_new_pages(std::span<const BatchRow> rows, std::size_t layer) {
+  for (const BatchRow& row : rows) {
+    const LayerPages& table = row.cache->layers[layer];
+    const std::size_t slot = table.used - row.from_end;
+    if (slot % kPageSlots == 0) {
+      parts_.arena.clear(table.pages[slot / kPageSlots]);
+    }
   }
 }
 

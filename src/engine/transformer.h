@@ -60,6 +60,7 @@ class Transformer {
   void normalise_rows(const std::vector<float>& weight);
   void prepare(std::span<const BatchRow> rows);
   void attention_part(std::span<const BatchRow> rows, std::size_t layer);
+  void clear_new_pages(std::span<const BatchRow> rows, std::size_t layer);
   void store_keys(const BatchRow& row, std::size_t index, std::size_t layer);
   void rotate(float* head, std::size_t row) const;
   void list_pages(std::span<const BatchRow> rows, std::size_t layer);

@@ -30,9 +30,9 @@ Kind kind_of(char character) {
 double word_cost(std::size_t length) {
   const auto n = static_cast<double>(length);
   if (n <= 6) {
-    return 1.07;
+    return 1.04;
   }
-  return n <= 20 ? 1.07 + (n - 6) / 5 : 3.87 + (n - 20) / 2;
+  return n <= 20 ? 1.04 + (n - 6) / 5 : 3.84 + (n - 20) / 2;
 }
 
 // Tokens of one run of bytes of a kind.
@@ -50,7 +50,7 @@ double cost_of(Kind kind, std::size_t length) {
     case Kind::kWide:
       return n / 2.2;  // a CJK character has 3 bytes
     case Kind::kBlank:
-      return length <= 24 ? 1 : 1 + (n - 24) / 6;  // a line break and its indent are one token
+      return length <= 24 ? 1 : 1 + (n - 24) / 8;  // a line break and its indent are one token
   }
   return 0;
 }

@@ -9,7 +9,10 @@
 
 namespace spillway {
 
-// Within about 20 % for English and code, 35 % for Chinese. Linear in the text, no allocation.
+// Against SmolLM2's tokenizer: usually within 15 % for English and code (4 to 6 % on average over
+// many files), 35 % for Chinese and Russian, 50 % for base64 and blanks; a text of one repeated
+// letter is counted twice. Vocabularies made for Chinese take about half as many tokens there.
+// Never 0, but for the empty text and a single blank. Linear in the text, no allocation.
 std::int64_t estimate_tokens(std::string_view text);
 
 }  // namespace spillway

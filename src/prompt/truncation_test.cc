@@ -85,5 +85,42 @@ TEST(ChooseDropped, KeepsWhatMustBeKeptInAnyConversation) {
   }
 }
 
+TEST(ChooseDropped, DropsWholeRoundsFromTheOldestAndNoneTooMany) {
+  Rng rng(12);
+  for (int round = 0; round < 5000; ++round) {
+    std::vector<MessageShape> messages;
+    for (std::uint64_t n = rng.below(25); n > 0; --n) {
+      static constexpr const char* kRoles[] = {"user", "assistant", "tool", "system"};
+      messages.push_back({kRoles[rng.below(4)], static_cast<std::int64_t>(1 + rng.below(200))});
+    }
+    const auto budget = static_cast<std::int64_t>(rng.below(2000));
+
+    const Indexes dropped = choose_dropped({.messages = messages, .budget = budget});
+
+    if (dropped.empty()) {
+      continue;
+    }
+    std::int64_t left = 0;
+    std::int64_t last_round = 0;  // of what was dropped
+    std::size_t last_begin = 0;
+    int users = 0;
+    for (std::size_t i = 0; i < messages.size(); ++i) {
+      const bool gone = std::ranges::binary_search(dropped, i);
+      if (i <= dropped.back()) {
+        ASSERT_TRUE(gone || messages[i].role == "system") << "a hole at message " << i;
+        // What stands before the first user message belongs to the first round.
+        last_begin = messages[i].role == "user" && ++users > 1 ? i : last_begin;
+      } else if (messages[i].role != "system") {
+        ASSERT_TRUE(messages[i].role == "user" || i != dropped.back() + 1) << "half a round";
+      }
+      left += gone ? 0 : messages[i].tokens;
+    }
+    for (const std::size_t i : dropped) {
+      last_round += i >= last_begin ? messages[i].tokens : 0;
+    }
+    ASSERT_GT(left + last_round, budget) << "the last round could have stayed";
+  }
+}
+
 }  // namespace
 }  // namespace spillway
