@@ -20,6 +20,8 @@ struct GenerationEvents {
   std::function<void(std::string_view)> token;  // the text of one more token; may be empty
   // "stop" or "length". A reply that its caller ends early (a stop string) is cancelled instead.
   std::function<void(std::string_view finish_reason, const Usage&)> end;
+  std::function<void(const OpenAiError&)>
+      failed;  // instead of all others: the engine did not take it after all
 };
 
 struct Started {

@@ -49,7 +49,14 @@ class OpenAiServer::Reply : public std::enable_shared_from_this<Reply> {
         request,
         {.token = [self = shared_from_this()](std::string_view text) { self->token(text); },
          .end = [self = shared_from_this()](std::string_view reason,
-                                            const Usage& usage) { self->end(reason, usage); }});
+                                            const Usage& usage) { self->end(reason, usage); },
+         .failed =
+             [self = shared_from_this()](const OpenAiError& error) {
+               if (!self->over_) {
+                 self->over_ = true;
+                 refuse(self->exchange_, error);
+               }
+             }});
     if (const auto* error = std::get_if<OpenAiError>(&started)) {
       refuse(exchange_, *error);
       return;
