@@ -163,6 +163,8 @@ def started():
     yield start
     for process in reversed(running):
         process.stop()
+    reports = [line for process in running for line in process.err if "Sanitizer" in line]
+    assert not reports, reports
 
 
 @pytest.fixture
