@@ -83,18 +83,25 @@ struct Bytes64 {
   }
 };
 
-// Sums of four products of 32 bytes, in order.
-SPILLWAY_INLINE __m256 dot_half(__m256i first, __m256i second, const __m128i* quants) {
-  const __m256i a = _mm256_madd_epi16(first, _mm256_cvtepi8_epi16(_mm_loadu_si128(quants)));
-  const __m256i b = _mm256_madd_epi16(second, _mm256_cvtepi8_epi16(_mm_loadu_si128(quants + 1)));
+// Sixteen integers of a block, from column `first`.
+SPILLWAY_INLINE __m256i integers(const ActivationBlock& x, std::size_t first) {
+  const auto* high = reinterpret_cast<const __m128i*>(x.high.data() + first);
+  const auto* low = reinterpret_cast<const __m128i*>(x.low.data() + first);
+  return _mm256_add_epi16(_mm256_slli_epi16(_mm256_cvtepi8_epi16(_mm_load_si128(high)), 8),
+                          _mm256_cvtepi8_epi16(_mm_load_si128(low)));
+}
+
+// Sums of four products of 32 columns from column `first`, in order.
+SPILLWAY_INLINE __m256 dot_half(const __m256i* weights, const ActivationBlock& x,
+                                std::size_t first) {
+  const __m256i a = _mm256_madd_epi16(weights[0], integers(x, first));
+  const __m256i b = _mm256_madd_epi16(weights[1], integers(x, first + 16));
   // hadd leaves the 64-bit parts as a0 b0 a1 b1; the permutation restores their order.
   return _mm256_cvtepi32_ps(_mm256_permute4x64_epi64(_mm256_hadd_epi32(a, b), 0xd8));
 }
 
-SPILLWAY_INLINE Lanes dot_fours(const Bytes64& weights, const std::int8_t* quants) {
-  const auto* at = reinterpret_cast<const __m128i*>(quants);
-  return {dot_half(weights.wide[0], weights.wide[1], at),
-          dot_half(weights.wide[2], weights.wide[3], at + 2)};
+SPILLWAY_INLINE Lanes dot_fours(const Bytes64& weights, const ActivationBlock& x) {
+  return {dot_half(weights.wide, x, 0), dot_half(weights.wide + 2, x, 32)};
 }
 
 SPILLWAY_INLINE Lanes spread_fours(const float* scales) {

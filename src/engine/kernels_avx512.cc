@@ -66,9 +66,11 @@ struct Bytes64 {
   static Bytes64 load(const std::uint8_t* from) { return {_mm512_loadu_si512(from)}; }
 };
 
-SPILLWAY_INLINE Lanes dot_fours(const Bytes64& weights, const std::int8_t* quants) {
+SPILLWAY_INLINE Lanes dot_fours(const Bytes64& weights, const ActivationBlock& x) {
+  const __m512i high =
+      _mm512_dpbusd_epi32(_mm512_setzero_si512(), weights.v, _mm512_load_si512(x.high.data()));
   const __m512i sums =
-      _mm512_dpbusd_epi32(_mm512_setzero_si512(), weights.v, _mm512_loadu_si512(quants));
+      _mm512_dpbusd_epi32(_mm512_slli_epi32(high, 8), weights.v, _mm512_load_si512(x.low.data()));
   return {_mm512_cvtepi32_ps(sums)};
 }
 

@@ -73,12 +73,12 @@ struct Bytes64 {
 };
 
 // Lane i: the products 4i .. 4i + 3, summed in integers.
-Lanes dot_fours(const Bytes64& weights, const std::int8_t* quants) {
+Lanes dot_fours(const Bytes64& weights, const ActivationBlock& x) {
   Lanes out;
   for (std::size_t i = 0; i < 16; ++i) {
     std::int32_t sum = 0;
     for (std::size_t j = 4 * i; j < 4 * i + 4; ++j) {
-      sum += std::int32_t{weights.from[j]} * quants[j];
+      sum += std::int32_t{weights.from[j]} * x.integer(j);
     }
     out.v[i] = static_cast<float>(sum);
   }
