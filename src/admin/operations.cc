@@ -7,6 +7,7 @@
 
 #include <boost/asio/post.hpp>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "host/child_process.h"
 #include "net/clock.h"
@@ -31,7 +32,9 @@ Operations::Operations(Gateway& gateway, RecordQueue& records,
       options_(std::move(options)),
       work_(asio::make_work_guard(io_)),
       signals_(io_, SIGINT, SIGTERM, SIGHUP),
-      collect_timer_(io_) {}
+      collect_timer_(io_) {
+  signals_.add(SIGUSR1);
+}
 
 Operations::~Operations() {
   stop();
@@ -40,7 +43,7 @@ Operations::~Operations() {
 Status Operations::start() {
   const HostPort& at = snapshot_->config.admin_listen;
   auto server = HttpServer::open(
-      io_, {.host = at.host, .port = at.port},
+      io_, {.host = at.host, .port = at.port, .listening_socket = options_.listening_socket},
       [this](const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange) {
         handle(request, exchange);
       });
@@ -82,6 +85,10 @@ void Operations::with_status(std::function<void(const GatewayStatus&)> callback)
 }
 
 void Operations::handle(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange) {
+  if (request.path == "/admin/v1/bypass" && request.method == "POST") {
+    take_bypass(request, exchange);
+    return;
+  }
   if (request.method != "GET") {
     exchange->respond(405, "application/json",
                       to_json({.status = 405, .message = "This path has another method."}));
@@ -101,6 +108,24 @@ void Operations::handle(const HttpRequest& request, const std::shared_ptr<HttpEx
         to_json({.status = 404,
                  .message = "There is no such path; try /metrics or /admin/v1/status."}));
   }
+}
+
+// {"seconds": 600}: a plain proxy for so long, at most a day; 0 ends it.
+void Operations::take_bypass(const HttpRequest& request,
+                             const std::shared_ptr<HttpExchange>& exchange) {
+  constexpr double kMost = 24 * 3600;
+  const auto body = nlohmann::json::parse(request.body, nullptr, false);
+  const auto seconds = body.is_object() ? body.find("seconds") : body.end();
+  if (!body.is_object() || seconds == body.end() || !seconds->is_number() ||
+      seconds->get<double>() < 0 || seconds->get<double>() > kMost) {
+    exchange->respond(400, "application/json",
+                      to_json({.message = "Give {\"seconds\": N}, 0 to 86400; 0 ends the bypass.",
+                               .param = "seconds"}));
+    return;
+  }
+  const double span = seconds->get<double>();
+  asio::post(gateway_.io(), [this, span] { gateway_.bypass(from_seconds(span)); });
+  exchange->respond(200, "application/json", fmt::format("{{\"seconds\":{}}}\n", span));
 }
 
 void Operations::write_page(const GatewayStatus& status,
@@ -211,6 +236,9 @@ void Operations::wait_for_signals() {
     }
     if (signal == SIGHUP) {
       reload("SIGHUP");
+    } else if (signal == SIGUSR1) {
+      server_->stop();  // operators talk to the new one
+      options_.replaced();
     } else {
       options_.interrupted();
     }

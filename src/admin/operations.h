@@ -34,6 +34,8 @@ class Operations {
     LoadSnapshot load;
     std::vector<std::string> watched_files;
     std::function<void()> interrupted;  // SIGINT or SIGTERM; on this thread
+    std::function<void()> replaced;     // SIGUSR1: another gateway listens now; on this thread
+    int listening_socket = -1;          // inherited; below 0: bind the configured address
   };
 
   // REQUIRES: gateway, its io_context and records outlive this object.
@@ -50,6 +52,7 @@ class Operations {
 
  private:
   void handle(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange);
+  void take_bypass(const HttpRequest& request, const std::shared_ptr<HttpExchange>& exchange);
   void with_status(std::function<void(const GatewayStatus&)> callback);
   void write_page(const GatewayStatus& status, const std::shared_ptr<HttpExchange>& exchange);
   void drain_records();

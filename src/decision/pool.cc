@@ -26,7 +26,7 @@ Pool::Pool(PoolConfig config, std::shared_ptr<const Policy> policy, std::uint64_
       rng_(seed),
       demand_(policy_->pressure.window) {
   for (const ReplicaConfig& replica : config_.replicas) {
-    replicas_.emplace_back(replica.address(), capacity_options(config_));
+    replicas_.emplace_back(next_replica_++, replica.address(), capacity_options(config_));
   }
 }
 
@@ -34,8 +34,9 @@ void Pool::reconfigure(PoolConfig config, std::shared_ptr<const Policy> policy) 
   std::vector<Replica> kept;
   for (const ReplicaConfig& wanted : config.replicas) {
     Replica* known = replica_named(wanted.address());
-    kept.push_back(known != nullptr ? std::move(*known)
-                                    : Replica(wanted.address(), capacity_options(config)));
+    kept.push_back(known != nullptr
+                       ? std::move(*known)
+                       : Replica(next_replica_++, wanted.address(), capacity_options(config)));
     kept.back().capacity().set_options(capacity_options(config));
   }
   replicas_ = std::move(kept);
@@ -49,22 +50,51 @@ const Rung* Pool::rung(std::size_t level) const {
 }
 
 Replica* Pool::replica_named(const std::string& address) {
-  const auto it = std::find_if(replicas_.begin(), replicas_.end(),
-                               [&](const Replica& r) { return r.address() == address; });
+  const auto it = std::ranges::find(replicas_, address, &Replica::address);
   return it == replicas_.end() ? nullptr : &*it;
 }
 
-Replica* Pool::least_loaded(Instant now, const std::string* except) {
+const Replica* Pool::replica_named(const std::string& address) const {
+  const auto it = std::ranges::find(replicas_, address, &Replica::address);
+  return it == replicas_.end() ? nullptr : &*it;
+}
+
+Replica* Pool::replica_numbered(std::uint64_t number) {
+  const auto it = std::ranges::find(replicas_, number, &Replica::number);
+  return it == replicas_.end() ? nullptr : &*it;
+}
+
+// The replica with the least work to do; `if_need_be`: also one that rather should be left alone.
+Replica* Pool::least_work(Instant now, const Running& running, bool if_need_be) {
   Replica* best = nullptr;
   for (Replica& replica : replicas_) {
-    if (!replica.reachable(now) || (except != nullptr && replica.address() == *except)) {
+    const bool admits =
+        replica.admits(now) || (if_need_be && replica.health().better_than_nobody(now));
+    if (!admits || std::ranges::find(running.tried, replica.number()) != running.tried.end()) {
       continue;
     }
-    if (best == nullptr || replica.tokens_in_flight() < best->tokens_in_flight()) {
+    if (best == nullptr || replica.work_left() < best->work_left()) {
       best = &replica;
     }
   }
   return best;
+}
+
+// A conversation goes where its beginning is cached, where that saves more than it waits for there.
+Replica* Pool::choose(Instant now, const Running& running) {
+  Replica* best = least_work(now, running, false);
+  if (best == nullptr && running.tried.empty()) {
+    best = least_work(now, running, true);
+  }
+  const std::string* before =
+      running.conversation == 0 ? nullptr : affinity_.replica_of(running.conversation);
+  if (best == nullptr || before == nullptr || *before == best->address()) {
+    return best;
+  }
+  Replica* cached = replica_named(*before);
+  const bool free = cached != nullptr && cached->admits(now) &&
+                    std::ranges::find(running.tried, cached->number()) == running.tried.end();
+  return free && cached->work_left() <= best->work_left() + running.prompt_work ? cached : best;
 }
 
 Duration Pool::jittered(Duration retry_after) {
@@ -72,13 +102,18 @@ Duration Pool::jittered(Duration retry_after) {
   return from_seconds(to_seconds(retry_after) * rng_.uniform(0.75, 1.25));
 }
 
-Price Pool::price(const RequestPlan& plan, std::optional<std::int64_t> asked) const {
+double Pool::expected_output(const RequestPlan& plan, const RequestFacts& facts) const {
+  return facts.generates ? lengths_.expected(plan.max_tokens.value_or(
+                               facts.max_tokens.value_or(config_.default_max_tokens)))
+                         : 0;
+}
+
+Price Pool::price(const RequestPlan& plan, const RequestFacts& facts) const {
   if (plan.shed) {
     return {};
   }
-  const std::optional<std::int64_t> limit = plan.max_tokens ? plan.max_tokens : asked;
   const double prompt = static_cast<double>(plan.prompt_tokens) * prompt_ratio_;
-  const double output = lengths_.expected(limit.value_or(config_.default_max_tokens));
+  const double output = expected_output(plan, facts);
   return {.work = prompt * config_.prompt_token_cost + output,
           .kv_token_seconds = (prompt + output / 2) * output * token_seconds_};
 }
@@ -86,7 +121,7 @@ Price Pool::price(const RequestPlan& plan, std::optional<std::int64_t> asked) co
 void Pool::count_demand(Instant now, const RequestFacts& facts) {
   std::array<Price, kLevelsMax> by_level{};
   for (std::size_t k = 0; k < levels(); ++k) {
-    by_level[k] = price(plan_request(facts, rung(k)), facts.max_tokens);
+    by_level[k] = price(plan_request(facts, rung(k)), facts);
   }
   demand_.on_arrival(now, std::span(by_level).first(levels()));
 }
@@ -98,57 +133,127 @@ Verdict Pool::admit(Instant now, const RequestFacts& facts) {
   if (plan.shed) {
     return Refused{.cause = Refused::Cause::kShed,
                    .level = level,
-                   .retry_after = jittered(plan.retry_after),
+                   .retry_after = jittered(std::max(plan.retry_after, come_back_in(now))),
                    .actions = std::move(plan.actions)};
   }
-  Replica* replica = least_loaded(now, nullptr);
-  if (replica == nullptr) {
-    return Refused{.cause = Refused::Cause::kNobodyThere,
-                   .level = level,
-                   .retry_after = jittered(std::chrono::seconds(2))};
+  if (running_.size() >= static_cast<std::size_t>(config_.max_in_flight) && serving(now)) {
+    return Refused{
+        .cause = Refused::Cause::kFull, .level = level, .retry_after = jittered(come_back_in(now))};
   }
-  if (running_.size() >= static_cast<std::size_t>(config_.max_in_flight)) {
-    return Refused{.cause = Refused::Cause::kFull,
-                   .level = level,
-                   .retry_after = jittered(std::chrono::seconds(5))};
-  }
-  const Price cost = price(plan, facts.max_tokens);
-  smooth(work_mean_, cost.work);
+  return place(now, facts, std::move(plan), level);
+}
+
+Verdict Pool::admit_plainly(Instant now, const RequestFacts& facts) {
+  return place(now, facts, RequestPlan{.prompt_tokens = facts.prompt_tokens}, 0);
+}
+
+Verdict Pool::place(Instant now, const RequestFacts& facts, RequestPlan plan, int level) {
   const auto prompt =
       static_cast<std::int64_t>(static_cast<double>(plan.prompt_tokens) * prompt_ratio_);
-  smooth(tokens_mean_,
-         static_cast<double>(prompt) + lengths_.expected(plan.max_tokens.value_or(
-                                           facts.max_tokens.value_or(config_.default_max_tokens))));
-  replica->on_admitted(prompt);
+  const double output = expected_output(plan, facts);
+  Running running{.prompt_tokens = prompt,
+                  .prompt_estimate = plan.prompt_tokens,
+                  .prompt_work = static_cast<double>(prompt) * config_.prompt_token_cost,
+                  .output_work = output,
+                  .sent = now,
+                  .conversation = facts.conversation,
+                  .retries_left = facts.retries};
+  Replica* replica = choose(now, running);
+  if (replica == nullptr) {
+    // Full is what asks for less or says that it has its fill; nobody there is something else.
+    const bool alive =
+        std::ranges::any_of(replicas_, [](const Replica& r) { return !r.health().down(); });
+    return Refused{.cause = alive ? Refused::Cause::kFull : Refused::Cause::kNobodyThere,
+                   .level = level,
+                   .retry_after = come_back_in(now)};
+  }
+  smooth(work_mean_, price(plan, facts).work);
+  smooth(tokens_mean_, static_cast<double>(prompt) + output);
+  running.replica = replica->number();
+  running.tried = {replica->number()};
+  running.probe = replica->on_admitted(prompt, running.prompt_work + running.output_work);
   const Ticket ticket = next_ticket_++;
-  running_.emplace(ticket, Running{.replica = replica->address(),
-                                   .prompt_tokens = prompt,
-                                   .prompt_estimate = plan.prompt_tokens,
-                                   .last_token = now});
+  running_.emplace(ticket, std::move(running));
   return Admitted{
       .ticket = ticket, .replica = replica->address(), .level = level, .plan = std::move(plan)};
 }
 
-std::optional<std::string> Pool::fail_over(Instant now, Ticket ticket) {
+Duration Pool::come_back_in(Instant now) {
+  std::optional<Instant> first;
+  for (const Replica& replica : replicas_) {
+    if (const auto at = replica.health().back_at(now)) {
+      first = first ? std::min(*first, *at) : at;
+    } else {
+      first.reset();  // this one works: what is waited for is its work
+      break;
+    }
+  }
+  constexpr Duration kLeast = std::chrono::seconds(1);
+  constexpr Duration kMost = std::chrono::seconds(60);
+  const Duration wait = first ? *first - now : from_seconds(pressure(now).backlog_seconds);
+  return std::clamp(wait, kLeast, kMost);
+}
+
+// Takes a running request's accounts away from its replica.
+void Pool::settle(Running& running) {
+  if (Replica* replica = replica_numbered(running.replica); replica != nullptr) {
+    replica->on_finished(running.prompt_tokens + running.output_tokens,
+                         running.prompt_work + running.output_work,
+                         running.first_token.has_value());
+  }
+  running.replica = 0;
+}
+
+void Pool::attempt_failed(Instant now, Ticket ticket, AttemptFault fault,
+                          std::optional<Duration> retry_after) {
+  const auto it = running_.find(ticket);
+  Replica* replica = it == running_.end() ? nullptr : replica_numbered(it->second.replica);
+  if (replica == nullptr) {
+    return;
+  }
+  ReplicaHealth& health = replica->health();
+  ReplicaHealth::Attempt attempt{
+      .outcome = AttemptOutcome::kFailure, .probe = it->second.probe, .retry_after = retry_after};
+  if (fault == AttemptFault::kRefused) {
+    replica->on_refused(now, rng_);
+    return;
+  }
+  if (fault == AttemptFault::kTimeout && health.progress_at() > it->second.sent) {
+    return;  // silence of a replica that serves others is load, not death
+  }
+  if (fault == AttemptFault::kBackpressure) {
+    attempt.outcome = AttemptOutcome::kBackpressure;
+  }
+  health.on_outcome(now, attempt, rng_);
+}
+
+std::optional<Again> Pool::try_again(Instant now, Ticket ticket, AttemptFault fault,
+                                     RetryBudget& budget) {
   const auto it = running_.find(ticket);
   if (it == running_.end()) {
     return std::nullopt;
   }
   Running& running = it->second;
-  if (Replica* refused = replica_named(running.replica); refused != nullptr) {
-    refused->on_connect_failed(now);
-  }
-  Replica* other = running.failed_over ? nullptr : least_loaded(now, &running.replica);
-  if (other == nullptr) {
+  const bool failover = fault == AttemptFault::kRefused || fault == AttemptFault::kDied;
+  if (failover ? running.failed_over : running.retries_left <= 0) {
     return std::nullopt;
   }
-  if (Replica* refused = replica_named(running.replica); refused != nullptr) {
-    refused->on_finished(running.prompt_tokens, false);
+  Replica* other = choose(now, running);
+  if (other == nullptr || (!failover && !budget.take(now))) {
+    return std::nullopt;
   }
-  running.failed_over = true;
-  running.replica = other->address();
-  other->on_admitted(running.prompt_tokens);
-  return running.replica;
+  if (failover) {
+    running.failed_over = true;
+  } else {
+    --running.retries_left;
+  }
+  settle(running);
+  running.replica = other->number();
+  running.tried.push_back(other->number());
+  running.sent = now;
+  running.probe =
+      other->on_admitted(running.prompt_tokens, running.prompt_work + running.output_work);
+  return Again{.replica = other->address(), .failover = failover};
 }
 
 void Pool::first_token(Instant now, Ticket ticket) {
@@ -156,20 +261,30 @@ void Pool::first_token(Instant now, Ticket ticket) {
   if (it == running_.end() || it->second.first_token) {
     return;
   }
-  it->second.first_token = now;
-  if (Replica* replica = replica_named(it->second.replica); replica != nullptr) {
-    replica->on_first_token();
+  Running& running = it->second;
+  running.first_token = now;
+  if (Replica* replica = replica_numbered(running.replica); replica != nullptr) {
+    replica->on_first_token(now, running.prompt_work);
+    if (running.conversation != 0) {
+      affinity_.remember(running.conversation, replica->address());
+    }
   }
+  running.prompt_work = 0;
 }
 
-void Pool::more_tokens(Ticket ticket, std::int64_t tokens) {
+void Pool::more_tokens(Instant now, Ticket ticket, std::int64_t tokens) {
   const auto it = running_.find(ticket);
   if (it == running_.end()) {
     return;
   }
-  it->second.output_tokens += tokens;
-  if (Replica* replica = replica_named(it->second.replica); replica != nullptr) {
-    replica->on_tokens(tokens);
+  Running& running = it->second;
+  running.output_tokens += tokens;
+  // A reply that is longer than expected still has something to come.
+  const double done =
+      std::min(static_cast<double>(tokens), std::max(running.output_work - 1.0, 0.0));
+  running.output_work -= done;
+  if (Replica* replica = replica_numbered(running.replica); replica != nullptr) {
+    replica->on_tokens(now, tokens, done);
   }
 }
 
@@ -178,12 +293,16 @@ void Pool::finished(Instant now, Ticket ticket, const Completion& completion) {
   if (it == running_.end()) {
     return;
   }
-  const Running running = std::move(it->second);
+  Running running = std::move(it->second);
   running_.erase(it);
-  if (Replica* replica = replica_named(running.replica); replica != nullptr) {
-    replica->on_finished(running.prompt_tokens + running.output_tokens,
-                         running.first_token.has_value());
+  if (Replica* replica = replica_numbered(running.replica); replica != nullptr) {
+    if (completion.answered) {
+      replica->health().on_outcome(now, {.probe = running.probe}, rng_);
+    } else {
+      replica->health().on_nothing(running.probe);
+    }
   }
+  settle(running);
   if (!completion.whole) {
     return;  // a reply that was cut says nothing of lengths or speed
   }
@@ -199,16 +318,35 @@ void Pool::finished(Instant now, Ticket ticket, const Completion& completion) {
   }
 }
 
-void Pool::on_page(Instant now, const std::string& replica, const EngineFacts& facts) {
+bool Pool::on_page(Instant now, const std::string& replica, const EngineFacts& facts) {
+  Replica* known = replica_named(replica);
+  return known != nullptr && known->on_page(now, facts, config_.no_progress_timeout, rng_);
+}
+
+void Pool::on_page_failed(Instant now, const std::string& replica, const std::string& reason) {
   if (Replica* known = replica_named(replica); known != nullptr) {
-    known->on_page(now, facts);
+    known->on_page_failed(now, reason, rng_);
   }
 }
 
-void Pool::on_page_failed(Instant now, const std::string& replica, std::string reason) {
-  if (Replica* known = replica_named(replica); known != nullptr) {
-    known->on_page_failed(now, std::move(reason));
+std::optional<std::int64_t> Pool::hard_budget(QosClass qos_class) const {
+  const Rung* present = rung(static_cast<std::size_t>(ladder_.level()));
+  if (present == nullptr) {
+    return std::nullopt;
   }
+  std::optional<std::int64_t> least;
+  for (const ActionRule& rule : present->actions) {
+    const auto* budget = std::get_if<BudgetRule>(&rule);
+    if (budget != nullptr && budget->hard && budget->classes.test(index_of(qos_class))) {
+      least = std::min(least.value_or(budget->max_tokens), budget->max_tokens);
+    }
+  }
+  return least;
+}
+
+bool Pool::hung(const std::string& replica) const {
+  const Replica* known = replica_named(replica);
+  return known != nullptr && known->health().hung();
 }
 
 std::optional<double> Pool::work_per_second(Instant now) const {
@@ -216,7 +354,7 @@ std::optional<double> Pool::work_per_second(Instant now) const {
   int known = 0;
   int serving = 0;
   for (const Replica& replica : replicas_) {
-    if (!replica.reachable(now)) {
+    if (replica.health().down()) {
       continue;
     }
     ++serving;
@@ -239,7 +377,7 @@ Pressure Pool::pressure(Instant now) const {
   double waiting = 0;
   bool held_known = false;
   for (const Replica& replica : replicas_) {
-    if (!replica.reachable(now)) {
+    if (replica.health().down()) {
       continue;
     }
     waiting += replica.waiting(now);
@@ -305,7 +443,7 @@ std::optional<LevelChange> Pool::tick(Instant now) {
 
 bool Pool::serving(Instant now) const {
   return std::any_of(replicas_.begin(), replicas_.end(),
-                     [&](const Replica& r) { return r.reachable(now); });
+                     [&](const Replica& r) { return !r.health().down() || r.admits(now); });
 }
 
 }  // namespace spillway

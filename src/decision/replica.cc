@@ -7,53 +7,66 @@ namespace spillway {
 namespace {
 
 constexpr Duration kFactsAgeMax = std::chrono::seconds(10);
-constexpr Duration kRestAfterRefusal = std::chrono::seconds(1);
-constexpr int kFailedPagesMax = 3;
 
 }  // namespace
 
-void Replica::on_page(Instant now, const EngineFacts& facts) {
+bool Replica::on_page(Instant now, const EngineFacts& facts, Duration no_progress_timeout,
+                      Rng& rng) {
   capacity_.on_page(now, facts);
   facts_ = facts;
   page_at_ = now;
-  failures_ = 0;
-  failure_.clear();
-  resting_until_.reset();
+  page_failure_.clear();
   unstarted_at_page_ = unstarted_;
   tokens_at_page_ = tokens_;
+  return health_.on_page(now, facts, no_progress_timeout, rng);
 }
 
-void Replica::on_page_failed(Instant /*now*/, std::string reason) {
-  failure_ = std::move(reason);
-  ++failures_;
+void Replica::on_page_failed(Instant now, const std::string& reason, Rng& rng) {
+  page_failure_ = reason;
   capacity_.on_lost();
+  health_.on_page_failed(now, reason, rng);
 }
 
-void Replica::on_connect_failed(Instant now) {
-  failure_ = "the connection was refused or timed out";
-  resting_until_ = now + kRestAfterRefusal;
+void Replica::on_refused(Instant now, Rng& rng) {
   capacity_.on_lost();
+  health_.on_refused(now, rng);
 }
 
-void Replica::on_admitted(std::int64_t tokens) {
+bool Replica::on_admitted(std::int64_t tokens, double work) {
   ++in_flight_;
   ++unstarted_;
   tokens_ += tokens;
+  work_ += work;
+  return health_.on_admitted();
 }
 
-void Replica::on_finished(std::int64_t tokens, bool started) {
+void Replica::on_first_token(Instant now, double work) {
+  --unstarted_;
+  work_ -= work;
+  health_.on_token(now);
+}
+
+void Replica::on_tokens(Instant now, std::int64_t tokens, double work) {
+  tokens_ += tokens;
+  work_ -= work;
+  health_.on_token(now);
+}
+
+void Replica::on_finished(std::int64_t tokens, double work_left, bool started) {
   --in_flight_;
   tokens_ -= tokens;
+  work_ -= work_left;
   if (!started) {
     --unstarted_;
   }
+  if (in_flight_ == 0) {
+    work_ = 0;  // what rounding left
+  }
 }
 
-bool Replica::reachable(Instant now) const {
-  if (resting_until_ && now < *resting_until_) {
-    return false;
-  }
-  return failures_ < kFailedPagesMax;
+std::string Replica::failure(Instant now) const {
+  const std::string health = health_.reason(now);
+  return health.empty() ? page_failure_ : health;
 }
 
 bool Replica::facts_fresh(Instant now) const {

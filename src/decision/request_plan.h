@@ -20,6 +20,9 @@ struct RequestFacts {
   std::int64_t prompt_tokens = 0;
   std::optional<std::int64_t> max_tokens;  // as the caller asked; nothing: the engine's default
   std::vector<MessageShape> messages;      // empty where the prompt may not be cut
+  bool generates = true;                   // false: embeddings and the like, no reply to shorten
+  int retries = 0;                         // attempts that its class may be sent again
+  std::uint64_t conversation = 0;          // hash of its beginning, for affinity; 0: none
 };
 
 struct RequestPlan {

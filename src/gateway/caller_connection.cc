@@ -33,6 +33,11 @@ void CallerConnection::drain() {
   pump();
 }
 
+void CallerConnection::replica_hangs(const std::string& replica) {
+  session_.replica_hangs(replica, monotonic_now());
+  pump();
+}
+
 void CallerConnection::close() {
   if (!caller_) {
     return;
@@ -170,11 +175,7 @@ void CallerConnection::read(Side side) {
     case TcpStream::State::kWouldBlock:
       break;
     case TcpStream::State::kClosed:
-      if (side == Side::kCaller) {
-        close();
-        return;
-      }
-      session_.closed(side, monotonic_now());
+      session_.closed(side, monotonic_now());  // the caller may still be told why
       break;
   }
   pump();

@@ -23,6 +23,8 @@ class CallerConnection : public std::enable_shared_from_this<CallerConnection> {
 
   void start();
   void drain();
+  // The replica is known to hang.
+  void replica_hangs(const std::string& replica);
   void close();
 
  private:

@@ -1,5 +1,6 @@
 #include "gateway/gateway.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -41,7 +42,8 @@ Gateway::~Gateway() {
 
 Status Gateway::listen() {
   const HostPort& at = services_.snapshot->config.listen;
-  auto listener = Listener::open(io_, at.host, at.port);
+  auto listener = options_.listening_socket >= 0 ? Listener::adopt(io_, options_.listening_socket)
+                                                 : Listener::open(io_, at.host, at.port);
   if (!listener) {
     return listener.error();
   }
@@ -51,8 +53,8 @@ Status Gateway::listen() {
 }
 
 void Gateway::accept(std::unique_ptr<TcpStream> stream) {
-  if (connections_.size() >=
-      static_cast<std::size_t>(services_.snapshot->config.limits.connections)) {
+  const auto wanted = static_cast<std::size_t>(services_.snapshot->config.limits.connections);
+  if (connections_.size() >= std::min(wanted, options_.connections_max)) {
     ++connections_refused_;
     const std::string body =
         to_json({.status = 503,
@@ -104,11 +106,45 @@ void Gateway::on_page(const std::string& replica, const Result<EngineFacts>& fac
   const Instant now = monotonic_now();
   for (auto& [name, entry] : services_.pools) {
     if (facts) {
-      entry.pool->on_page(now, replica, *facts);
+      if (entry.pool->on_page(now, replica, *facts)) {
+        services_.quarantine.on_alive(now, replica);
+      }
+      look_for_hung(replica, *entry.pool);
     } else {
       entry.pool->on_page_failed(now, replica, facts.error().message);
     }
   }
+}
+
+// Requests that wait at a replica which hangs have nothing to wait for.
+void Gateway::look_for_hung(const std::string& replica, const Pool& pool) {
+  const std::string key = pool.config().name + " " + replica;
+  if (!pool.hung(replica)) {
+    hung_.erase(key);
+    return;
+  }
+  if (!hung_.insert(key).second) {
+    return;
+  }
+  log_event("replica_hangs", replica + " of pool " + pool.config().name);
+  const auto all = connections_;
+  for (const auto& connection : all) {
+    connection->replica_hangs(replica);
+  }
+}
+
+void Gateway::bypass(Duration span) {
+  services_.bypass_until = monotonic_now() + span;
+  log_event("bypass", span > Duration{}
+                          ? fmt::format("a plain proxy for {:.0f} s", to_seconds(span))
+                          : std::string("ended"));
+}
+
+void Gateway::log_event(const std::string& event, const std::string& message) {
+  records_.push_line(fmt::format(R"({{"time":"{}","service_name":{},"event":"{}","message":{}}})",
+                                 iso_time(services_.wall_at(monotonic_now())),
+                                 json_string(services_.snapshot->config.service_name), event,
+                                 json_string(message)));
 }
 
 void Gateway::tick() {
@@ -134,7 +170,7 @@ void Gateway::log_change(const std::string& pool, const LevelChange& change) {
       json_string(pool), change.from, change.to, json_string(change.reason)));
 }
 
-void Gateway::drain(Duration deadline, std::function<void()> drained) {
+void Gateway::drain(std::function<void()> drained) {
   services_.draining = true;
   listener_->stop();
   tick_timer_.cancel();
@@ -149,7 +185,7 @@ void Gateway::drain(Duration deadline, std::function<void()> drained) {
     }
     return;
   }
-  drain_timer_.expires_after(deadline);
+  drain_timer_.expires_after(services_.snapshot->config.limits.drain_timeout);
   drain_timer_.async_wait([this](boost::system::error_code stopped) {
     if (stopped) {
       return;
@@ -168,13 +204,16 @@ GatewayStatus Gateway::status() {
                     .policy_version = policy.version,
                     .policy_source = policy.source,
                     .draining = services_.draining,
+                    .bypass_seconds = std::max(to_seconds(services_.bypass_until - now), 0.0),
                     .connections = connections_.size(),
                     .connections_refused = connections_refused_,
                     .records_lost = records_.lost(),
                     .reloads = reloads_,
                     .reloads_failed = reloads_failed_,
                     .last_reload_error = last_reload_error_,
-                    .uptime_seconds = to_seconds(now - services_.monotonic_origin)};
+                    .uptime_seconds = to_seconds(now - services_.monotonic_origin),
+                    .retries_left = services_.retry_budget.left(now),
+                    .quarantined = services_.quarantine.size()};
   for (auto& [name, entry] : services_.pools) {
     if (!entry.retired) {
       out.pools.push_back(status_of(*entry.pool, policy, now));

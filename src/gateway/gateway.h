@@ -27,7 +27,9 @@ class Gateway {
  public:
   struct Options {
     std::uint64_t seed = 1;
-    std::optional<int> pin_level;  // holds every pool at this level
+    std::optional<int> pin_level;          // holds every pool at this level
+    std::size_t connections_max = 10'000;  // whatever the configuration says
+    int listening_socket = -1;             // inherited; below 0: bind the configured address
   };
 
   // REQUIRES: io and records outlive the gateway.
@@ -42,10 +44,12 @@ class Gateway {
   void apply(std::shared_ptr<const Snapshot> snapshot);
   void reload_failed(std::string why);
   void on_page(const std::string& replica, const Result<EngineFacts>& facts);
+  // A plain proxy for so long: no ladder, no edits, no retries. Zero ends it.
+  void bypass(Duration span);
 
   // Readiness is false and nothing more is accepted from now on; `drained` runs when the last
-  // connection has ended, or after `deadline`, when the rest is closed.
-  void drain(Duration deadline, std::function<void()> drained);
+  // connection has ended, or after the configured time, when the rest is closed.
+  void drain(std::function<void()> drained);
 
   GatewayStatus status();
 
@@ -62,6 +66,8 @@ class Gateway {
   void tick();
   void pin_pools();
   void log_change(const std::string& pool, const LevelChange& change);
+  void log_event(const std::string& event, const std::string& message);
+  void look_for_hung(const std::string& replica, const Pool& pool);
 
   boost::asio::io_context& io_;
   RecordQueue& records_;
@@ -70,6 +76,7 @@ class Gateway {
   EngineConnections engines_;
   std::unique_ptr<Listener> listener_;
   std::set<std::shared_ptr<CallerConnection>> connections_;
+  std::set<std::string> hung_;
   boost::asio::steady_timer tick_timer_;
   boost::asio::steady_timer drain_timer_;
   std::function<void()> drained_;

@@ -20,7 +20,32 @@
 
 namespace spillway {
 
-Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& command, int nice) {
+namespace {
+
+// In the child, before exec: the sockets become descriptors 3, 4 ... and are named.
+void hand_over(const std::map<std::string, int>& sockets) {
+  constexpr int kFirst = 3;
+  constexpr int kAbove = 100;  // out of the way of those that are about to be overwritten
+  std::vector<int> moved;
+  std::string names;
+  for (const auto& [name, socket] : sockets) {
+    moved.push_back(::fcntl(socket, F_DUPFD_CLOEXEC, kAbove));
+    names += (names.empty() ? "" : ":") + name;
+  }
+  for (std::size_t i = 0; i < moved.size(); ++i) {
+    ::dup2(moved[i], kFirst + static_cast<int>(i));
+  }
+  // NOLINTBEGIN(concurrency-mt-unsafe): this is the only thread of a new process.
+  ::setenv("LISTEN_PID", std::to_string(::getpid()).c_str(), 1);
+  ::setenv("LISTEN_FDS", std::to_string(moved.size()).c_str(), 1);
+  ::setenv("LISTEN_FDNAMES", names.c_str(), 1);
+  // NOLINTEND(concurrency-mt-unsafe)
+}
+
+}  // namespace
+
+Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& command,
+                                         const Options& options) {
   std::vector<char*> arguments;
   for (const std::string& word : command) {
     arguments.push_back(const_cast<char*>(word.c_str()));  // execvp does not write to them
@@ -42,8 +67,16 @@ Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& command
       ::_exit(127);
     }
     ::setpgid(0, 0);  // Ctrl-C is for us; we stop the child ourselves
-    if (nice != 0) {
-      ::setpriority(PRIO_PROCESS, 0, nice);
+    if (options.nice != 0) {
+      ::setpriority(PRIO_PROCESS, 0, options.nice);
+    }
+    sigset_t none;
+    ::sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    const int report = ::fcntl(pipe_ends[1], F_DUPFD_CLOEXEC, 200);
+    pipe_ends[1] = report >= 0 ? report : pipe_ends[1];
+    if (!options.sockets.empty()) {
+      hand_over(options.sockets);
     }
     ::execvp(arguments[0], arguments.data());
     const int why = errno;
@@ -62,17 +95,37 @@ Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& command
 }
 
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept
-    : pid_(std::exchange(other.pid_, 0)), ended_(std::exchange(other.ended_, true)) {}
+    : pid_(std::exchange(other.pid_, 0)),
+      ended_(std::exchange(other.ended_, true)),
+      exit_code_(other.exit_code_) {}
+
+ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {
+  if (this != &other) {
+    stop(std::chrono::seconds(5));
+    pid_ = std::exchange(other.pid_, 0);
+    ended_ = std::exchange(other.ended_, true);
+    exit_code_ = other.exit_code_;
+  }
+  return *this;
+}
 
 ChildProcess::~ChildProcess() {
   stop(std::chrono::seconds(5));
 }
 
 bool ChildProcess::ended() {
-  if (!ended_ && ::waitpid(pid_, nullptr, WNOHANG) == pid_) {
+  int status = 0;
+  if (!ended_ && ::waitpid(pid_, &status, WNOHANG) == pid_) {
     ended_ = true;
+    exit_code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
   return ended_;
+}
+
+void ChildProcess::signal(int number) {
+  if (!ended()) {
+    ::kill(pid_, number);
+  }
 }
 
 void ChildProcess::stop(Duration grace) {

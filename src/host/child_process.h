@@ -4,6 +4,8 @@
 // must outlive it.
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,16 +18,25 @@ namespace spillway {
 
 class ChildProcess {
  public:
-  // Its output goes where ours goes. `nice`: added to the priority of its processor time.
-  static Result<ChildProcess> start(const std::vector<std::string>& command, int nice);
+  struct Options {
+    int nice = 0;                        // added to the priority of its processor time
+    std::map<std::string, int> sockets;  // handed over by name; see listening_sockets.h
+  };
+
+  // Its output goes where ours goes. REQUIRES, with sockets: no other thread runs.
+  static Result<ChildProcess> start(const std::vector<std::string>& command,
+                                    const Options& options);
 
   ChildProcess(ChildProcess&& other) noexcept;
-  ChildProcess& operator=(ChildProcess&&) = delete;
+  ChildProcess& operator=(ChildProcess&& other) noexcept;
   ~ChildProcess();
 
   pid_t pid() const { return pid_; }
-  // Its wait status once it has ended; asks without waiting.
+  // Asks without waiting.
   bool ended();
+  // Once it has ended: its exit code, or 128 and the number of the signal that ended it.
+  std::optional<int> exit_code() const { return exit_code_; }
+  void signal(int number);
   // SIGTERM, then SIGKILL after `grace`.
   void stop(Duration grace);
 
@@ -34,6 +45,7 @@ class ChildProcess {
 
   pid_t pid_;
   bool ended_ = false;
+  std::optional<int> exit_code_;
 };
 
 // "spillway (pid 123)" for the process that listens on this local port; "another process" when it

@@ -1,13 +1,18 @@
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string>
+#include <thread>
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "host/child_process.h"
 #include "host/file_watch.h"
+#include "host/listening_sockets.h"
 #include "host/scraper.h"
 #include "net/http_server.h"
 
@@ -87,7 +92,7 @@ TEST_F(FileWatchTest, SeesChangesRenamesAndRemovalAndNothingElse) {
 TEST(ChildProcess, IsStoppedWithItsOwner) {
   pid_t pid = 0;
   {
-    auto child = ChildProcess::start({"sleep", "1000"}, 0);
+    auto child = ChildProcess::start({"sleep", "1000"}, {});
     ASSERT_TRUE(child.ok());
     pid = child->pid();
     EXPECT_FALSE(child->ended());
@@ -96,8 +101,54 @@ TEST(ChildProcess, IsStoppedWithItsOwner) {
   EXPECT_EQ(::kill(pid, 0), -1);
 }
 
+TEST(ChildProcess, TellsHowAProgramEnded) {
+  auto three = ChildProcess::start({"sh", "-c", "exit 3"}, {});
+  auto killed = ChildProcess::start({"sh", "-c", "kill -9 $$"}, {});
+  ASSERT_TRUE(three.ok() && killed.ok());
+  while (!three->ended() || !killed->ended()) {
+    std::this_thread::yield();
+  }
+
+  EXPECT_EQ(three->exit_code(), 3);
+  EXPECT_EQ(killed->exit_code(), 128 + SIGKILL);
+}
+
+TEST(ChildProcess, HandsListeningSocketsOver) {
+  const auto a = open_listening_socket("127.0.0.1", 0);
+  const auto b = open_listening_socket("127.0.0.1", 0);
+  ASSERT_TRUE(a.ok() && b.ok());
+  auto child = ChildProcess::start(
+      {"sh", "-c",
+       "test \"$LISTEN_PID\" = $$ && test \"$LISTEN_FDS $LISTEN_FDNAMES\" = '2 callers:operators' "
+       "&& "
+       "test -S /proc/self/fd/3 && test -S /proc/self/fd/4 && ! test -e /proc/self/fd/5"},
+      {.sockets = {{"operators", *b}, {"callers", *a}}});
+  ASSERT_TRUE(child.ok());
+  while (!child->ended()) {
+    std::this_thread::yield();
+  }
+  ::close(*a);
+  ::close(*b);
+
+  EXPECT_EQ(child->exit_code(), 0);
+}
+
+TEST(ListeningSockets, SaysWhenAPortIsTakenOrTheAddressIsNone) {
+  const auto first = open_listening_socket("127.0.0.1", 0);
+  ASSERT_TRUE(first.ok());
+  sockaddr_in address{};
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(::getsockname(*first, reinterpret_cast<sockaddr*>(&address), &size), 0);
+
+  const auto second = open_listening_socket("127.0.0.1", ntohs(address.sin_port));
+  ASSERT_FALSE(second.ok());
+  EXPECT_NE(second.error().message.find("in use"), std::string::npos);
+  EXPECT_FALSE(open_listening_socket("nowhere.example", 0).ok());
+  ::close(*first);
+}
+
 TEST(ChildProcess, SaysThatAProgramIsNotThere) {
-  const auto child = ChildProcess::start({"/nowhere/program"}, 0);
+  const auto child = ChildProcess::start({"/nowhere/program"}, {});
 
   ASSERT_FALSE(child.ok());
   EXPECT_NE(child.error().message.find("/nowhere/program: No such file"), std::string::npos);

@@ -144,7 +144,7 @@ class Loop {
           outcome_.ttft_seconds.push_back(to_seconds(token.at - live.arrived));
         }
       }
-      pool_.more_tokens(live.ticket, 1);
+      pool_.more_tokens(now_, live.ticket, 1);
       if (token.last) {
         pool_.finished(token.at, live.ticket,
                        {.prompt_tokens = kPrompt,

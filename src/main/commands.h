@@ -9,6 +9,7 @@ class App;
 namespace spillway {
 
 void add_serve_command(CLI::App& app, int& exit_code);
+void add_gateway_command(CLI::App& app, int& exit_code);
 void add_engine_command(CLI::App& app, int& exit_code);
 void add_check_command(CLI::App& app, int& exit_code);
 void add_load_command(CLI::App& app, int& exit_code);

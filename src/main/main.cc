@@ -14,6 +14,7 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "spillway " SPILLWAY_VERSION);
   int exit_code = 0;
   spillway::add_serve_command(app, exit_code);
+  spillway::add_gateway_command(app, exit_code);
   spillway::add_engine_command(app, exit_code);
   spillway::add_check_command(app, exit_code);
   spillway::add_load_command(app, exit_code);

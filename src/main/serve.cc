@@ -1,75 +1,35 @@
-// spillway serve: the gateway, and where asked for, an engine of ours beside it.
+// spillway serve: the gateway, and where asked for, an engine of ours beside it, kept running.
 #include <cstdio>
 #include <memory>
 #include <optional>
-#include <random>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
 #include <fmt/format.h>
-#include <sys/resource.h>
 
-#include "admin/operations.h"
-#include "host/child_process.h"
+#include "host/listening_sockets.h"
 #include "main/commands.h"
-#include "main/snapshot_files.h"
+#include "main/serve_flags.h"
+#include "main/supervisor.h"
 #include "net/http_client.h"
 
 namespace spillway {
 namespace {
 
-struct ServeFlags {
-  std::string config;
-  std::string listen;
-  std::string admin_listen;
-  std::string engine_model;
-  std::string engine_profile;
-  std::uint16_t engine_port = 0;
-  int pin_level = -1;
-  std::uint64_t seed = 0;
+struct EngineFlags {
+  std::string model;
+  std::string profile;
+
+  bool wanted() const { return !model.empty() || !profile.empty(); }
 };
 
 int fail(const std::string& message, int code) {
   fmt::print(stderr, "error: {}\n", message);
   return code;
-}
-
-// The files with the flags of the command line laid over them.
-Result<SnapshotFiles> load_with_flags(const ServeFlags& flags) {
-  auto files = read_snapshot(flags.config);
-  if (!files) {
-    return files.error();
-  }
-  Snapshot snapshot = *files->snapshot;
-  const auto override_address = [](const std::string& text, HostPort& out,
-                                   const char* flag) -> Status {
-    if (text.empty()) {
-      return Ok{};
-    }
-    const auto address = parse_host_port(text);
-    if (!address) {
-      return Error{ErrorCode::kInvalid, fmt::format("{} {}: give HOST:PORT", flag, text)};
-    }
-    out = *address;
-    return Ok{};
-  };
-  if (Status status = override_address(flags.listen, snapshot.config.listen, "--listen"); !status) {
-    return status.error();
-  }
-  if (Status status =
-          override_address(flags.admin_listen, snapshot.config.admin_listen, "--admin-listen");
-      !status) {
-    return status.error();
-  }
-  if (flags.engine_port != 0) {
-    snapshot.config.pools.at(0).replicas = {{{"127.0.0.1", flags.engine_port}}};
-  }
-  files->snapshot = std::make_shared<const Snapshot>(std::move(snapshot));
-  return files;
 }
 
 // Asks the engine's /health until it answers. The engine prints its own progress.
@@ -96,127 +56,89 @@ Status wait_for_engine(ChildProcess& engine, std::uint16_t port) {
   return Error{ErrorCode::kTimeout, "the engine did not become ready in five minutes"};
 }
 
-Result<std::optional<ChildProcess>> start_engine(const ServeFlags& flags, const Config& config) {
-  if (flags.engine_model.empty() && flags.engine_profile.empty()) {
-    return std::optional<ChildProcess>();
-  }
-  std::vector<std::string> command = {"/proc/self/exe", "engine",
-                                      "--port",         std::to_string(flags.engine_port),
-                                      "--name",         config.pools.at(0).models.at(0)};
-  command.emplace_back(flags.engine_model.empty() ? "--simulate" : "--model");
-  command.push_back(flags.engine_model.empty() ? flags.engine_profile : flags.engine_model);
+Supervisor::Program engine_program(const EngineFlags& engine, std::uint16_t port,
+                                   const std::string& name) {
+  const bool simulated = engine.model.empty();
   // The gateway must answer while the engine computes: the engine gets the lower weight.
-  auto child = ChildProcess::start(command, 5);
-  if (!child) {
-    return child.error();
+  return {
+      .name = "the engine",
+      .command = {"/proc/self/exe", "engine", "--port", std::to_string(port), "--name", name,
+                  simulated ? "--simulate" : "--model", simulated ? engine.profile : engine.model},
+      .options = {.nice = 5}};
+}
+
+Supervisor::Program gateway_program(const ServeFlags& flags, std::map<std::string, int> sockets) {
+  Supervisor::Program program{.name = "the gateway", .command = {"/proc/self/exe", "gateway"}};
+  const std::vector<std::string> words = words_of(flags);
+  program.command.insert(program.command.end(), words.begin(), words.end());
+  program.options.sockets = std::move(sockets);
+  return program;
+}
+
+// The sockets we were given, and for those we were not, our own.
+Result<std::map<std::string, int>> open_sockets(const Config& config) {
+  std::map<std::string, int> sockets = inherited_sockets();
+  for (const auto& [name, at, flag] :
+       {std::tuple{"callers", &config.listen, "--listen"},
+        std::tuple{"operators", &config.admin_listen, "--admin-listen"}}) {
+    if (sockets.contains(name)) {
+      continue;
+    }
+    auto socket = open_listening_socket(at->host, at->port);
+    if (!socket) {
+      return Error{socket.error().code, taken_port_hint(socket.error().message, *at, flag)};
+    }
+    sockets.emplace(name, *socket);
   }
-  if (Status status = wait_for_engine(*child, flags.engine_port); !status) {
-    return status.error();
-  }
-  return std::optional<ChildProcess>(*std::move(child));
+  return sockets;
 }
 
-std::string taken_port_hint(const std::string& message, const HostPort& at, const char* flag) {
-  return message.find("in use") == std::string::npos
-             ? message
-             : fmt::format("{}: held by {}; choose another with {} HOST:PORT", message,
-                           port_holder(at.port), flag);
-}
-
-void print_ready(const Config& config, std::uint16_t port, std::uint16_t admin_port) {
-  rlimit descriptors{};
-  ::getrlimit(RLIMIT_NOFILE, &descriptors);
-  fmt::print(stderr,
-             "\nSpillway is up.\n"
-             "  callers    http://{0}:{1}/v1   (at most {2} connections, {3} descriptors)\n"
-             "  operators  http://{4}:{5}/admin/v1/status  and  /metrics\n\n"
-             "Try it:\n"
-             "  curl -N http://{0}:{1}/v1/chat/completions -H 'content-type: application/json' \\\n"
-             "    -d "
-             "'{{\"model\":\"{6}\",\"stream\":true,\"messages\":[{{\"role\":\"user\",\"content\":"
-             "\"What is a dam for?\"}}]}}'\n\n",
-             config.listen.host, port, config.limits.connections, descriptors.rlim_cur,
-             config.admin_listen.host, admin_port, config.pools.at(0).models.at(0));
-}
-
-int serve(const ServeFlags& flags) {
+int serve(const ServeFlags& flags, const EngineFlags& engine) {
   auto files = load_with_flags(flags);
   if (!files) {
     return fail(files.error().message, 1);
   }
-  for (const Finding& warning : files->warnings) {
-    fmt::print(stderr, "warning: {}\n", to_text(warning));
+  if (engine.wanted() && flags.engine_port == 0) {
+    return fail("--with-engine and --with-simulated-engine need --engine-port", 2);
   }
   const Config& config = files->snapshot->config;
-  auto engine = start_engine(flags, config);
-  if (!engine) {
-    return fail(engine.error().message, 1);
+  auto sockets = open_sockets(config);
+  if (!sockets) {
+    return fail(sockets.error().message, 1);
   }
-  boost::asio::io_context io;
-  RecordQueue records;
-  const std::uint64_t seed =
-      flags.seed != 0 ? flags.seed : std::random_device{}() * 0x100000001ULL + 1;
-  Gateway gateway(
-      io, files->snapshot, records,
-      {.seed = seed,
-       .pin_level = flags.pin_level >= 0 ? std::optional(flags.pin_level) : std::nullopt});
-  int interruptions = 0;
-  Operations operations(
-      gateway, records, files->snapshot,
-      {.load = [flags]() -> Result<std::shared_ptr<const Snapshot>> {
-         auto again = load_with_flags(flags);
-         if (!again) {
-           return again.error();
-         }
-         return again->snapshot;
-       },
-       .watched_files = files->paths,
-       .interrupted =
-           [&] {
-             if (++interruptions > 1) {
-               io.stop();
-               return;
-             }
-             fmt::print(stderr,
-                        "\nStopping: streams may finish for 10 s; again to stop at once.\n");
-             boost::asio::post(
-                 io, [&] { gateway.drain(std::chrono::seconds(10), [&] { io.stop(); }); });
-           }});
-  if (Status status = gateway.listen(); !status) {
-    return fail(taken_port_hint(status.error().message, config.listen, "--listen"), 1);
+  std::optional<Supervisor::Program> beside;
+  if (engine.wanted()) {
+    beside = engine_program(engine, flags.engine_port, config.pools.at(0).models.at(0));
   }
-  if (Status status = operations.start(); !status) {
-    return fail(taken_port_hint(status.error().message, config.admin_listen, "--admin-listen"), 1);
-  }
-  print_ready(config, gateway.port(), operations.port());
-  io.run();
-  operations.stop();
-  return 0;
+  Supervisor supervisor(gateway_program(flags, *std::move(sockets)), std::move(beside));
+  std::uint16_t port = flags.engine_port;
+  return supervisor.run(
+      [](ChildProcess& child, void* context) {
+        const Status status = wait_for_engine(child, *static_cast<std::uint16_t*>(context));
+        if (!status) {
+          fail(status.error().message, 1);
+        }
+        return status.ok();
+      },
+      &port);
 }
 
 }  // namespace
 
 void add_serve_command(CLI::App& app, int& exit_code) {
   const auto flags = std::make_shared<ServeFlags>();
-  CLI::App* command = app.add_subcommand("serve", "The gateway in front of inference engines");
-  command->add_option("--config", flags->config, "Configuration file")->required();
-  command->add_option("--listen", flags->listen,
-                      "Callers' address, HOST:PORT, instead of the file's");
-  command->add_option("--admin-listen", flags->admin_listen,
-                      "Operators' address, HOST:PORT, instead of the file's");
-  command->add_option("--with-engine", flags->engine_model,
+  const auto engine = std::make_shared<EngineFlags>();
+  CLI::App* command =
+      app.add_subcommand("serve", "The gateway in front of inference engines, kept running");
+  add_gateway_flags(*command, *flags);
+  command->add_option("--with-engine", engine->model,
                       "Start the embedded engine with this GGUF file too");
-  command->add_option("--with-simulated-engine", flags->engine_profile,
+  command->add_option("--with-simulated-engine", engine->profile,
                       "Start a simulated engine with this profile too");
-  command->add_option("--engine-port", flags->engine_port,
-                      "Port of the engine that is started; replaces the first pool's replicas");
-  command->add_option("--pin-level", flags->pin_level,
-                      "Hold every pool at this level of the ladder (for experiments)");
-  command->add_option("--seed", flags->seed, "Seed of ids and jitter (default: random)");
   command->footer(
-      "Example: spillway serve --config examples/spillway.yaml\nSIGHUP or a changed file reloads; "
-      "SIGTERM drains.");
-  command->callback([flags, &exit_code] { exit_code = serve(*flags); });
+      "Example: spillway serve --config examples/simulate/spillway.yaml\nSIGHUP or a changed file "
+      "reloads; SIGTERM drains; SIGUSR2 replaces the gateway and refuses nobody.");
+  command->callback([flags, engine, &exit_code] { exit_code = serve(*flags, *engine); });
 }
 
 }  // namespace spillway

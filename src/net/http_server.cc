@@ -279,7 +279,8 @@ HttpServer::~HttpServer() {
 
 Result<std::unique_ptr<HttpServer>> HttpServer::open(boost::asio::io_context& io, Options options,
                                                      Handler handler) {
-  auto listener = Listener::open(io, options.host, options.port);
+  auto listener = options.listening_socket >= 0 ? Listener::adopt(io, options.listening_socket)
+                                                : Listener::open(io, options.host, options.port);
   if (!listener) {
     return listener.error();
   }

@@ -52,6 +52,7 @@ class HttpServer {
   struct Options {
     std::string host = "127.0.0.1";
     std::uint16_t port = 0;
+    int listening_socket = -1;  // one that listens already; below 0: bind host and port
     std::size_t body_bytes_max = 16 * 1024 * 1024;
     std::size_t connections_max = 10000;
     std::size_t output_bytes_max = 64 * 1024 * 1024;  // a reader slower than that is dropped

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <sys/socket.h>
 
 namespace spillway {
 
@@ -34,6 +35,27 @@ Result<std::unique_ptr<Listener>> Listener::open(asio::io_context& io, const std
   if (error) {
     return Error{ErrorCode::kUnavailable,
                  fmt::format("port {} of {}: {}", port, host, error.message())};
+  }
+  return listener;
+}
+
+Result<std::unique_ptr<Listener>> Listener::adopt(asio::io_context& io, int socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof(address);
+  int listens = 0;
+  socklen_t listens_size = sizeof(listens);
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) != 0 ||
+      ::getsockopt(socket, SOL_SOCKET, SO_ACCEPTCONN, &listens, &listens_size) != 0 ||
+      listens == 0) {
+    return Error{ErrorCode::kInvalid,
+                 fmt::format("descriptor {} is not a listening socket", socket)};
+  }
+  auto listener = std::make_unique<Listener>(io);
+  boost::system::error_code error;
+  listener->acceptor_.assign(address.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(), socket, error);
+  if (error) {
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("descriptor {}: {}", socket, error.message())};
   }
   return listener;
 }

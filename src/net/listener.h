@@ -21,6 +21,9 @@ class Listener {
   static Result<std::unique_ptr<Listener>> open(boost::asio::io_context& io,
                                                 const std::string& host, std::uint16_t port);
 
+  // Takes over a socket that listens already: one that the process was started with.
+  static Result<std::unique_ptr<Listener>> adopt(boost::asio::io_context& io, int socket);
+
   explicit Listener(boost::asio::io_context& io) : acceptor_(io), pause_(io) {}
 
   // Calls for each connection until stop(). Out of descriptors, it pauses for a moment and goes on.

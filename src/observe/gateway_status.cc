@@ -64,9 +64,9 @@ PoolStatus status_of(const Pool& pool, const Policy& policy, Instant now) {
       level == 0 || level > policy.rungs.size() ? "normal" : policy.rungs[level - 1].name;
   for (const Replica& replica : pool.replicas()) {
     ReplicaStatus r{.address = replica.address(),
-                    .reachable = replica.reachable(now),
+                    .reachable = replica.admits(now),
                     .facts_fresh = replica.facts_fresh(now),
-                    .failure = replica.failure(),
+                    .failure = replica.failure(now),
                     .in_flight = replica.in_flight(),
                     .capacity = replica.capacity().work_per_second(now)};
     if (replica.page_at()) {
@@ -94,7 +94,10 @@ std::string to_json(const GatewayStatus& s) {
       {"policy",
        {{"name", s.policy_name}, {"version", s.policy_version}, {"source", s.policy_source}}},
       {"draining", s.draining},
+      {"bypass_seconds_left", s.bypass_seconds},
       {"uptime_seconds", s.uptime_seconds},
+      {"retries_left", s.retries_left},
+      {"quarantined", s.quarantined},
       {"connections", s.connections},
       {"connections_refused", s.connections_refused},
       {"records_lost", s.records_lost},
@@ -148,6 +151,12 @@ void write_metrics(const GatewayStatus& s, PrometheusWriter& writer) {
     writer.family(name, type, help);
     writer.sample(name, {}, value);
   };
+  single("spillway_bypass", "gauge", "1 while the gateway is a plain proxy.",
+         s.bypass_seconds > 0 ? 1 : 0);
+  single("spillway_retries_left", "gauge", "What the retry budget would still allow.",
+         static_cast<double>(s.retries_left));
+  single("spillway_quarantined_requests", "gauge", "Requests that were live when an engine died.",
+         static_cast<double>(s.quarantined));
   single("spillway_connections", "gauge", "Open connections of callers.",
          static_cast<double>(s.connections));
   single("spillway_connections_refused_total", "counter", "Connections beyond the limit.",

@@ -47,6 +47,7 @@ struct GatewayStatus {
   std::string policy_version;
   std::string policy_source;
   bool draining = false;
+  double bypass_seconds = 0;  // left of the bypass
   std::size_t connections = 0;
   std::uint64_t connections_refused = 0;
   std::uint64_t records_lost = 0;
@@ -54,6 +55,8 @@ struct GatewayStatus {
   std::uint64_t reloads_failed = 0;
   std::string last_reload_error;
   double uptime_seconds = 0;
+  std::int64_t retries_left = 0;  // in the retry budget
+  std::size_t quarantined = 0;    // requests with a strike
   std::vector<PoolStatus> pools;
 };
 

@@ -43,6 +43,8 @@ std::string log_line(const RequestRecord& r, std::string_view service_name) {
             {"level", r.level},
             {"actions", r.actions},
             {"streamed", r.streamed},
+            {"retries", r.retries},
+            {"failovers", r.failovers},
             {"prompt_tokens", r.prompt_tokens},
             {"output_tokens", r.output_tokens},
             {"queue_ms", milliseconds(r.queue_time)},
@@ -50,6 +52,12 @@ std::string log_line(const RequestRecord& r, std::string_view service_name) {
             {"total_ms", milliseconds(r.total_time)},
             {"status", r.status},
             {"outcome", name_of(r.outcome)}};
+  if (r.unreadable > 0) {
+    line["unreadable_events"] = r.unreadable;
+  }
+  if (r.usage_counted) {
+    line["usage"] = "counted";  // the engine told none
+  }
   if (!r.error.empty()) {
     line["error"] = r.error;
   }

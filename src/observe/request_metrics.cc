@@ -39,6 +39,11 @@ void RequestMetrics::add(const RequestRecord& r) {
   if (r.pool.empty()) {
     return;
   }
+  PoolCounts& counts = counts_[pool];
+  counts.retries += static_cast<std::uint64_t>(r.retries);
+  counts.failovers += static_cast<std::uint64_t>(r.failovers);
+  counts.unreadable += static_cast<std::uint64_t>(r.unreadable);
+  counts.usage_counted += r.usage_counted && r.outcome == Outcome::kOk ? 1 : 0;
   if (r.time_to_first_token > Duration{}) {
     first_token_[pool][index_of(r.qos_class)].observe(to_seconds(r.time_to_first_token));
   }
@@ -83,6 +88,21 @@ void RequestMetrics::write(PrometheusWriter& writer) const {
       writer.sample(name, {{"pool", pool}}, static_cast<double>(count));
     }
   };
+  const auto pool_counter = [&](std::string_view name, std::string_view help,
+                                std::uint64_t PoolCounts::* count) {
+    writer.family(name, "counter", help);
+    for (const auto& [pool, counts] : counts_) {
+      writer.sample(name, {{"pool", pool}}, static_cast<double>(counts.*count));
+    }
+  };
+  pool_counter("spillway_retries_total", "Attempts after an engine answered with an error.",
+               &PoolCounts::retries);
+  pool_counter("spillway_failovers_total", "Moves away from a replica that was not there.",
+               &PoolCounts::failovers);
+  pool_counter("spillway_unreadable_events_total", "Events that are no JSON, passed unchanged.",
+               &PoolCounts::unreadable);
+  pool_counter("spillway_replies_without_usage_total",
+               "Good replies whose tokens are our own count.", &PoolCounts::usage_counted);
   counters("spillway_prompt_tokens_total", "Prompt tokens of good replies.", prompt_tokens_);
   counters("spillway_output_tokens_total", "Tokens that callers were given.", output_tokens_);
 }

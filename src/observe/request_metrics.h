@@ -41,6 +41,14 @@ class RequestMetrics {
   std::map<std::pair<std::string, std::string>, std::uint64_t> actions_;  // (pool, action)
   std::map<std::string, std::array<SecondsHistogram, kQosClassCount>> first_token_;
   std::map<std::string, std::array<SecondsHistogram, kQosClassCount>> total_;
+  struct PoolCounts {
+    std::uint64_t retries = 0;
+    std::uint64_t failovers = 0;
+    std::uint64_t unreadable = 0;
+    std::uint64_t usage_counted = 0;
+  };
+
+  std::map<std::string, PoolCounts> counts_;
   std::map<std::string, std::uint64_t> prompt_tokens_;
   std::map<std::string, std::uint64_t> output_tokens_;
 };

@@ -2,6 +2,7 @@
 // The gateway's configuration as types. Immutable once loaded. The YAML form is in
 // docs/configuration.md.
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "base/time.h"
 #include "policy/findings.h"
+#include "policy/qos_class.h"
 
 namespace spillway {
 
@@ -41,6 +43,8 @@ struct PoolConfig {
       256;                  // what a request without a budget is taken for when demand is priced
   int max_in_flight = 256;  // requests in the whole pool at once; more are refused
   bool priority_scheduling = false;  // the engine honours `priority` (vLLM: lower goes first)
+  // Requests run and no token comes for so long: the replica hangs, whatever its /health says.
+  Duration no_progress_timeout = std::chrono::seconds(30);
 };
 
 struct TenantConfig {
@@ -48,14 +52,28 @@ struct TenantConfig {
   std::vector<std::string> keys;
 };
 
+// Of one class (source document, section 3.2).
+struct ClassLimits {
+  Duration first_token_timeout{};  // of a stream: from arrival to its first content
+  int retries = 0;                 // attempts after an engine answered with an error
+};
+
 struct Limits {
   std::int64_t body_bytes = 8 * 1024 * 1024;
   std::int64_t header_bytes = 32 * 1024;
   int connections = 10000;
+  // Of the caller's side; absolute, so that a byte now and then does not hold a connection.
+  Duration header_timeout = std::chrono::seconds(10);
+  Duration body_timeout = std::chrono::seconds(60);
+  Duration idle_timeout = std::chrono::seconds(60);  // between two requests of a connection
+  // Of the engine's side.
   Duration connect_timeout = std::chrono::seconds(2);
-  Duration first_token_timeout = std::chrono::seconds(120);
-  Duration request_timeout = std::chrono::seconds(600);
-  Duration idle_timeout = std::chrono::seconds(60);
+  Duration between_tokens_timeout = std::chrono::seconds(30);
+  Duration request_timeout = std::chrono::seconds(600);     // of a reply in one piece, in all
+  Duration stream_timeout = std::chrono::hours(1);          // of a stream, in all
+  Duration caller_timeout_max = std::chrono::seconds(600);  // the most a caller may ask for
+  Duration keepalive_interval = std::chrono::seconds(10);   // silence before a comment is sent
+  Duration drain_timeout = std::chrono::seconds(25);        // for streams at shutdown
 };
 
 struct Config {
@@ -68,6 +86,8 @@ struct Config {
   std::vector<TenantConfig>
       tenants;  // empty: everybody is "default", keys are passed on to the engine
   Limits limits;
+  std::array<ClassLimits, kQosClassCount> classes = {
+      {{std::chrono::seconds(2), 0}, {std::chrono::seconds(5), 2}, {std::chrono::seconds(15), 3}}};
   std::vector<PoolConfig> pools;
 };
 

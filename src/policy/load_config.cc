@@ -42,10 +42,30 @@ void read_limits(Reading& reading, const YamlNode& node, Limits& limits) {
   reader.bytes("body", limits.body_bytes, {kKiB, 1024 * kMiB});
   reader.bytes("header", limits.header_bytes, {kKiB, kMiB});
   reader.count("connections", limits.connections, {1, 1'000'000});
-  reader.duration("connect_timeout", limits.connect_timeout, {milliseconds(10), seconds(60)});
-  reader.duration("first_token_timeout", limits.first_token_timeout, {milliseconds(100), hours(1)});
-  reader.duration("request_timeout", limits.request_timeout, {milliseconds(100), hours(24)});
+  reader.duration("header_timeout", limits.header_timeout, {milliseconds(100), hours(1)});
+  reader.duration("body_timeout", limits.body_timeout, {milliseconds(100), hours(1)});
   reader.duration("idle_timeout", limits.idle_timeout, {milliseconds(100), hours(1)});
+  reader.duration("connect_timeout", limits.connect_timeout, {milliseconds(10), seconds(60)});
+  reader.duration("between_tokens_timeout", limits.between_tokens_timeout,
+                  {milliseconds(100), hours(1)});
+  reader.duration("request_timeout", limits.request_timeout, {milliseconds(100), hours(24)});
+  reader.duration("stream_timeout", limits.stream_timeout, {milliseconds(100), hours(24)});
+  reader.duration("caller_timeout_max", limits.caller_timeout_max, {milliseconds(100), hours(24)});
+  reader.duration("keepalive_interval", limits.keepalive_interval, {milliseconds(100), hours(1)});
+  reader.duration("drain_timeout", limits.drain_timeout, {milliseconds(0), hours(1)});
+}
+
+void read_classes(Reading& reading, const YamlNode& node, Config& config) {
+  MapReader reader(reading, node, "classes");
+  for (const QosClass c : kQosClasses) {
+    const std::string name(name_of(c));
+    if (const YamlNode* body = reader.child(name, Kind::kMap)) {
+      ClassLimits& limits = config.classes[index_of(c)];
+      MapReader one(reading, *body, "classes." + name);
+      one.duration("first_token_timeout", limits.first_token_timeout, {milliseconds(10), hours(1)});
+      one.count("retries", limits.retries, {0, 10});
+    }
+  }
 }
 
 // "http://10.0.0.1:8000" or with a final slash.
@@ -133,6 +153,7 @@ PoolConfig read_pool(Reading& reading, const YamlNode& node, std::size_t index) 
   reader.tokens("default_max_tokens", pool.default_max_tokens, {1, kTokensMax});
   reader.count("max_in_flight", pool.max_in_flight, {1, 1'000'000});
   reader.flag("priority_scheduling", pool.priority_scheduling);
+  reader.duration("no_progress_timeout", pool.no_progress_timeout, {milliseconds(100), hours(1)});
   return pool;
 }
 
@@ -218,6 +239,9 @@ void read_root(Reading& reading, const YamlNode& document, Config& config) {
   }
   if (const YamlNode* body = root.child("limits", Kind::kMap)) {
     read_limits(reading, *body, config.limits);
+  }
+  if (const YamlNode* body = root.child("classes", Kind::kMap)) {
+    read_classes(reading, *body, config);
   }
   if (const YamlNode* list = root.child("pools", Kind::kList, Need::kRequired)) {
     read_pools(reading, *list, config);

@@ -18,7 +18,7 @@ tenants:
   - {name: core, keys: [secret-1, secret-2]}
 limits:
   body: 1 MiB
-  first_token_timeout: 30s
+  between_tokens_timeout: 30s
 pools:
   - name: chat
     models: [smollm2-135m, smollm2]

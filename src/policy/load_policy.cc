@@ -30,6 +30,7 @@ void read_action(Reading& reading, const YamlNode& node, const std::string& path
   if (const YamlNode* body = action.child("budget", Kind::kMap)) {
     BudgetRule rule{.line = action.line_of("budget")};
     MapReader keys(reading, *body, path + ".budget");
+    keys.flag("hard", rule.hard);
     keys.tokens("max_tokens", rule.max_tokens, {1, kTokensMax}, Need::kRequired);
     keys.classes("classes", rule.classes);
     rung.actions.emplace_back(rule);

@@ -21,6 +21,7 @@ namespace spillway {
 struct BudgetRule {
   std::int64_t max_tokens = 0;
   QosClassSet classes;
+  bool hard = false;  // streams that run already are ended at it too
   int line = 0;
 };
 

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "wire/retry_after.h"
+
 namespace spillway {
 namespace {
 
@@ -12,7 +14,9 @@ Error broken(std::string message) {
 // Fields that the gateway writes itself.
 bool is_ours(std::string_view name) {
   return equals_ignoring_case(name, "x-request-id") || equals_ignoring_case(name, "date") ||
-         equals_ignoring_case(name, "server") || equals_ignoring_case(name, "x-accel-buffering") ||
+         equals_ignoring_case(name, "retry-after") ||
+         equals_ignoring_case(name, "retry-after-ms") || equals_ignoring_case(name, "server") ||
+         equals_ignoring_case(name, "x-accel-buffering") ||
          equals_ignoring_case(name, "cache-control");
 }
 
@@ -43,6 +47,7 @@ Status EngineReply::take_head(std::string_view& bytes) {
   status_ = head.status;
   keep_alive_ = head.keep_alive;
   const std::string_view type = find_field(head.fields, "content-type").value_or("");
+  retry_after_ = retry_after_of(head.fields, options_.asked_at);
   kind_ =
       head.status == 200 && type.starts_with("text/event-stream") ? Kind::kStream : Kind::kWhole;
   for (const HeaderField& field : head.fields) {
@@ -57,7 +62,9 @@ Status EngineReply::take_head(std::string_view& bytes) {
   return Ok{};
 }
 
-Status EngineReply::feed(std::string_view bytes, std::string& passed) {
+Status EngineReply::feed(std::string_view bytes, std::string& passed,
+                         std::optional<std::int64_t> budget) {
+  budget_ = budget;
   any_byte_ = any_byte_ || !bytes.empty();
   if (!decoder_) {
     if (Status status = take_head(bytes); !status) {
@@ -108,31 +115,48 @@ Status EngineReply::take_payload(std::string_view payload, std::string& passed) 
 }
 
 void EngineReply::take_event(const SseEvent& event, std::string& passed) {
+  if (over_budget_) {
+    return;
+  }
   if (!event.has_data) {
     passed.append(event.raw);  // a comment says nothing about how the reply begins
     return;
   }
-  const bool first = !std::exchange(first_event_known_, true);
   if (event.data == kSseDone) {
-    saw_done_ = true;
+    saw_done_ = has_begun_ = first_event_known_ = true;
     passed.append(event.raw);
     return;
   }
   const ReplyFacts facts = reader_.read(event.data);
+  if (!facts.is_json) {
+    ++unreadable_events_;  // nothing to us; perhaps something to the caller
+    passed.append(event.raw);
+    return;
+  }
+  const bool first = !std::exchange(first_event_known_, true);
   if (facts.is_error && first) {
     first_event_error_ = facts;
     saw_error_ = true;
     error_message_ = facts.error_message;
     return;
   }
+  if (facts.has_content && budget_ && content_events_ >= *budget_) {
+    over_budget_ = true;
+    return;
+  }
   take_facts(facts);
-  if (!facts.usage_only || options_.caller_asked_usage) {
+  if (facts.has_content && chunk_.empty()) {
+    chunk_ = event.data;
+  }
+  has_begun_ = has_begun_ || facts.has_content || !facts.finish_reason.empty() || facts.is_error ||
+               !options_.generates;
+  if (!facts.usage_only || options_.caller_asked_usage || !options_.generates) {
     passed.append(event.raw);
   }
 }
 
 void EngineReply::take_facts(const ReplyFacts& facts) {
-  content_events_ += facts.has_content ? 1 : 0;
+  content_events_ += facts.has_content || !options_.generates ? 1 : 0;
   if (facts.usage) {
     usage_ = facts.usage;
   }
@@ -142,6 +166,7 @@ void EngineReply::take_facts(const ReplyFacts& facts) {
   if (facts.is_error) {
     saw_error_ = true;
     error_message_ = facts.error_message;
+    error_code_ = facts.error_code;
   }
 }
 
@@ -155,7 +180,12 @@ void EngineReply::on_close() {
 void EngineReply::finish() {
   complete_ = true;
   if (kind_ == Kind::kWhole) {
-    take_facts(reader_.read(body_));
+    const ReplyFacts facts = reader_.read(body_);
+    take_facts(facts);
+    body_is_json_ = facts.is_json;
+    is_no_answer_ =
+        status_ == 200 &&
+        (facts.is_error || (options_.generates && (!facts.is_json || !facts.has_choices)));
   }
 }
 

@@ -1,6 +1,8 @@
 #include "session/exchange.h"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
 
 namespace spillway {
 
@@ -9,44 +11,51 @@ LocalAnswer error_answer(const OpenAiError& error, Outcome outcome) {
       .status = error.status, .body = to_json(error), .outcome = outcome, .error = error.message};
 }
 
-Route find_route(std::string_view method, std::string_view path) {
+void append_retry_after(std::string& headers, Duration wait) {
+  const double seconds = std::max(to_seconds(wait), 0.001);
+  append_field(headers, "retry-after",
+               std::to_string(static_cast<std::int64_t>(std::ceil(seconds))));
+  append_field(headers, "retry-after-ms",
+               std::to_string(static_cast<std::int64_t>(std::ceil(seconds * 1000))));
+}
+
+FoundRoute find_route(std::string_view method, std::string_view path) {
   struct Row {
     std::string_view path;
     std::string_view method;
     Route route;
   };
-  static constexpr std::array<Row, 5> kRows = {{
+  static constexpr std::array<Row, 17> kRows = {{
       {"/v1/chat/completions", "POST", Route::kChat},
       {"/v1/completions", "POST", Route::kCompletions},
       {"/v1/models", "GET", Route::kModels},
       {"/livez", "GET", Route::kLive},
       {"/readyz", "GET", Route::kReady},
+      {"/v1/embeddings", "POST", Route::kForward},
+      {"/v1/responses", "POST", Route::kForward},
+      {"/v1/rerank", "POST", Route::kForward},
+      {"/v2/rerank", "POST", Route::kForward},
+      {"/rerank", "POST", Route::kForward},
+      {"/v1/score", "POST", Route::kForward},
+      {"/score", "POST", Route::kForward},
+      {"/v1/audio/speech", "POST", Route::kForward},
+      {"/tokenize", "POST", Route::kForward},
+      {"/detokenize", "POST", Route::kForward},
+      {"/v1/audio/transcriptions", "POST", Route::kUpload},
+      {"/v1/audio/translations", "POST", Route::kUpload},
   }};
   for (const Row& row : kRows) {
     if (row.path == path) {
-      return row.method == method ? row.route : Route::kWrongMethod;
+      return row.method == method ? FoundRoute{row.route, row.path}
+                                  : FoundRoute{Route::kWrongMethod};
     }
   }
-  return Route::kUnknown;
-}
-
-std::string_view name_of(Route route) {
-  switch (route) {
-    case Route::kChat:
-      return "/v1/chat/completions";
-    case Route::kCompletions:
-      return "/v1/completions";
-    case Route::kModels:
-      return "/v1/models";
-    case Route::kLive:
-      return "/livez";
-    case Route::kReady:
-      return "/readyz";
-    case Route::kUnknown:
-    case Route::kWrongMethod:
-      return "other";
+  constexpr std::string_view kModel = "/v1/models/";
+  if (path.starts_with(kModel) && path.size() > kModel.size()) {
+    return method == "GET" ? FoundRoute{Route::kModel, "/v1/models/{model}"}
+                           : FoundRoute{Route::kWrongMethod};
   }
-  return "other";
+  return {};
 }
 
 }  // namespace spillway

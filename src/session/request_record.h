@@ -56,6 +56,10 @@ struct RequestRecord {
   int level = 0;
   std::string actions;  // as in x-spillway-actions; empty when nothing was done
   bool streamed = false;
+  int retries = 0;                 // attempts after an engine answered with an error
+  int failovers = 0;               // moves away from a replica that was not there
+  std::int64_t unreadable = 0;     // events of the stream that are no JSON; passed on unchanged
+  bool usage_counted = false;      // the engine told no usage: tokens are our own count
   std::int64_t prompt_tokens = 0;  // as the engine counted, else our estimate
   std::int64_t output_tokens = 0;
   int status = 0;  // HTTP status given to the caller; 0 when it went away before

@@ -9,6 +9,8 @@
 #include "base/rng.h"
 #include "base/time.h"
 #include "decision/pools.h"
+#include "decision/quarantine.h"
+#include "decision/retry_budget.h"
 #include "policy/config.h"
 #include "policy/policy.h"
 #include "wire/openai_reply.h"
@@ -28,6 +30,9 @@ struct Services {
   std::shared_ptr<const Snapshot> snapshot;  // never null once the gateway runs
   Pools pools;
   Rng rng;
+  RetryBudget retry_budget;
+  Quarantine quarantine;
+  Instant bypass_until;  // until then: a plain proxy, without ladder, edits and retries
   OpenAiRequestParser request_parser;
   ReplyReader reply_reader;
   Instant monotonic_origin;  // these two were read at the same moment

@@ -1,4 +1,5 @@
-// The engine's side of a session: admission, the request on its way out, the reply on its way back.
+// The engine's side of a session: admission, the request on its way out, what is done when an
+// attempt fails.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -15,9 +16,27 @@ namespace {
 constexpr std::int64_t kTokensAroundMessage = 5;
 // What an image or another part that is no text is taken for.
 constexpr std::int64_t kTokensOfOtherPart = 500;
+constexpr std::size_t kConversationBytes = 2048;
 
-RequestFacts facts_of(const OpenAiRequest& request, QosClass qos_class) {
-  RequestFacts facts{.qos_class = qos_class, .max_tokens = request.max_tokens};
+// Names the beginning of a conversation: all up to its first user message.
+std::uint64_t conversation_of(const OpenAiRequest& request) {
+  std::string beginning;
+  for (const RequestMessage& message : request.messages) {
+    beginning.append(message.role).append(":").append(message.text).append("\n");
+    if (message.role == "user" || beginning.size() > kConversationBytes) {
+      break;
+    }
+  }
+  beginning.append(request.prompt, 0, kConversationBytes);
+  return beginning.empty() ? 0 : Quarantine::fingerprint(beginning);
+}
+
+RequestFacts facts_of(const OpenAiRequest& request, const Exchange& x) {
+  RequestFacts facts{.qos_class = x.identity.qos_class,
+                     .max_tokens = request.max_tokens,
+                     .generates = x.route != Route::kForward,
+                     .retries = x.snapshot->config.classes[index_of(x.identity.qos_class)].retries,
+                     .conversation = conversation_of(request)};
   for (const RequestMessage& message : request.messages) {
     const std::int64_t tokens = estimate_tokens(message.text) + kTokensAroundMessage +
                                 static_cast<std::int64_t>(message.tool_bytes / 3) +
@@ -27,69 +46,139 @@ RequestFacts facts_of(const OpenAiRequest& request, QosClass qos_class) {
   }
   facts.prompt_tokens +=
       estimate_tokens(request.prompt) + static_cast<std::int64_t>(request.prompt_tokens_given);
+  if (!facts.generates) {
+    facts.prompt_tokens = static_cast<std::int64_t>(x.body.size() / 4);
+  }
   return facts;
+}
+
+OpenAiError engine_error(int status, std::string message, std::string_view code = "engine_error") {
+  return {.status = status,
+          .message = std::move(message),
+          .type = "engine_error",
+          .code = std::string(code)};
+}
+
+// The same bytes would end the same way: clients must not send them again by themselves.
+constexpr std::string_view kDoNotRetry = "x-should-retry";
+
+LocalAnswer poison_answer() {
+  LocalAnswer local = error_answer(
+      engine_error(502, "Two engines have died with this request; it is refused for a minute.",
+                   "poison_request"),
+      Outcome::kRefused);
+  append_field(local.extra_headers, kDoNotRetry, "false");
+  return local;
 }
 
 }  // namespace
 
 void Session::dispatch_to_engine(Instant now) {
   Exchange& x = *exchange_;
-  const OpenAiRoute route =
-      x.route == Route::kChat ? OpenAiRoute::kChat : OpenAiRoute::kCompletions;
+  const OpenAiRoute route = x.route == Route::kChat          ? OpenAiRoute::kChat
+                            : x.route == Route::kCompletions ? OpenAiRoute::kCompletions
+                                                             : OpenAiRoute::kOther;
   auto parsed = services_.request_parser.parse(route, x.body);
   if (const auto* error = std::get_if<OpenAiError>(&parsed)) {
-    answer(error_answer(*error, Outcome::kInvalid), now);
+    refuse_request(*error, true, now);
     return;
   }
-  const auto& request = std::get<OpenAiRequest>(parsed);
+  auto& request = std::get<OpenAiRequest>(parsed);
+  const auto& pools = x.snapshot->config.pools;
+  if (!request.model_span && pools.size() == 1) {
+    request.model = pools.front().models.front();  // as engines that serve one model do
+  }
   x.record.model = request.model;
   x.record.streamed = request.stream;
+  x.replies = std::max<std::int64_t>(request.replies, 1);
   x.pool = services_.pools.serving(request.model);
   if (x.pool == nullptr) {
-    answer(
-        error_answer({.status = 404,
-                      .message = fmt::format("The model '{}' does not exist here.", request.model),
-                      .param = "model",
-                      .code = "model_not_found"},
-                     Outcome::kInvalid),
-        now);
+    refuse_request({.status = 404,
+                    .message = fmt::format("The model '{}' does not exist here.", request.model),
+                    .param = "model",
+                    .code = "model_not_found"},
+                   true, now);
     return;
   }
+  x.fingerprint = Quarantine::fingerprint(x.body);
+  if (services_.quarantine.refuses(now, x.fingerprint)) {
+    answer(poison_answer(), now);
+    return;
+  }
+  RequestEdits edits;
+  if (request.model_span && request.model != x.pool->config().models.front()) {
+    edits.model = x.pool->config().models.front();
+  }
+  x.plain = now < services_.bypass_until;
+  const bool generates = x.route != Route::kForward;
+  if (generates && !x.plain) {
+    edits.include_usage = request.stream;
+    if (x.pool->config().priority_scheduling) {
+      edits.priority = static_cast<int>(index_of(x.identity.qos_class));
+    }
+  }
+  x.reply_options = {.generates = generates,
+                     .caller_asked_usage = request.caller_asked_usage || x.plain,
+                     .asked_at = services_.wall_at(now)};
+  const std::string body = std::exchange(x.body, {});
+  if (!admit(facts_of(request, x), now)) {
+    return;
+  }
+  edits.max_tokens = x.plan.max_tokens;
+  edits.dropped_messages = std::move(x.plan.dropped_messages);
+  if (x.plan.max_tokens && request.stream) {
+    x.budget = *x.plan.max_tokens * x.replies;
+  }
+  x.engine_body = apply_edits(request, body, edits);
+  write_engine_head();
+  append_field(x.engine_head, "content-length", std::to_string(x.engine_body.size()));
+  start(now);
+}
+
+// True when a replica was chosen; otherwise the refusal has been given.
+bool Session::admit(const RequestFacts& facts, Instant now) {
+  Exchange& x = *exchange_;
+  const Config& config = x.snapshot->config;
   x.record.pool = x.pool->config().name;
-  const RequestFacts facts = facts_of(request, x.identity.qos_class);
   x.record.prompt_tokens = facts.prompt_tokens;
-  Verdict verdict = x.pool->admit(now, facts);
+  Verdict verdict = x.plain ? x.pool->admit_plainly(now, facts) : x.pool->admit(now, facts);
   if (const auto* refused = std::get_if<Refused>(&verdict)) {
     refuse(*refused, now);
-    return;
+    return false;
   }
   auto& admitted = std::get<Admitted>(verdict);
   x.ticket = admitted.ticket;
   x.level = admitted.level;
-  x.actions = admitted.plan.actions;
-  x.record.prompt_tokens = admitted.plan.prompt_tokens;
-  RequestEdits edits{.max_tokens = admitted.plan.max_tokens,
-                     .dropped_messages = std::move(admitted.plan.dropped_messages),
-                     .include_usage = request.stream};
-  if (request.model != x.pool->config().models.front()) {
-    edits.model = x.pool->config().models.front();
-  }
-  if (x.pool->config().priority_scheduling) {
-    edits.priority = static_cast<int>(index_of(x.identity.qos_class));
-  }
-  x.engine_body = apply_edits(request, x.body, edits);
-  x.body = std::string();
+  x.plan = std::move(admitted.plan);
+  x.actions = x.plain ? "bypass" : x.plan.actions;
+  x.record.replica = admitted.replica;
+  x.record.prompt_tokens = x.plan.prompt_tokens;
+  const Duration total =
+      x.record.streamed ? config.limits.stream_timeout : config.limits.request_timeout;
+  x.deadlines.total = x.began + x.asked_total.value_or(total);
+  x.deadlines.first_token =
+      x.began + x.asked_first_token.value_or(
+                    config.classes[index_of(x.identity.qos_class)].first_token_timeout);
+  x.spoken_at = x.began;
+  return true;
+}
+
+// All of the head but the framing of the body and the host.
+void Session::write_engine_head() {
+  Exchange& x = *exchange_;
   std::string& out = x.engine_head;
-  out = fmt::format("POST {} HTTP/1.1\r\n", name_of(x.route));
+  out = fmt::format("POST {} HTTP/1.1\r\n", x.pattern);
   out.append(x.passed_headers);
-  append_field(out, "content-length", std::to_string(x.engine_body.size()));
   append_field(out, "x-request-id", x.identity.request_id);
   append_field(out, "traceparent", to_traceparent(x.identity.trace));
   x.passed_headers = std::string();
-  x.reply.emplace(EngineReply::Options{.caller_asked_usage = request.caller_asked_usage},
-                  services_.reply_reader);
-  out += "host: ";  // completed when the replica is known for good
-  send_to(admitted.replica, false, now);
+}
+
+void Session::start(Instant now) {
+  Exchange& x = *exchange_;
+  x.engine_head += "host: ";  // completed when the replica is known for good
+  x.reply.emplace(x.reply_options, services_.reply_reader);
+  send_to(std::string(x.record.replica), false, now);
 }
 
 void Session::refuse(const Refused& refused, Instant now) {
@@ -117,11 +206,7 @@ void Session::refuse(const Refused& refused, Instant now) {
       break;
   }
   LocalAnswer local = error_answer(error, outcome);
-  const double seconds = to_seconds(refused.retry_after);
-  append_field(local.extra_headers, "retry-after",
-               std::to_string(static_cast<int>(std::ceil(seconds))));
-  append_field(local.extra_headers, "retry-after-ms",
-               std::to_string(static_cast<int>(seconds * 1000)));
+  append_retry_after(local.extra_headers, refused.retry_after);
   answer(local, now);
 }
 
@@ -141,24 +226,26 @@ void Session::connected(bool reused, Instant now) {
   engine_held_ = true;
   state_ = State::kReplying;
   x.reused_connection = reused;
-  x.phase_began = now;
-  x.record.queue_time = now - x.began;
+  if (x.record.queue_time == Duration{}) {
+    x.record.queue_time = now - x.began;
+  }
   to_engine_.clear();
   to_engine_.bytes.append(x.engine_head)
       .append(x.record.replica)
       .append("\r\n\r\n")
       .append(x.engine_body);
+  read_requests(now);
 }
 
 // An engine may close an idle connection just when it is taken again: then nothing was lost and
 // nothing is wrong.
 bool Session::try_fresh_connection(Instant now) {
   Exchange& x = *exchange_;
-  if (!x.reused_connection || x.reply->any_byte()) {
+  if (!x.reused_connection || x.reply->any_byte() || x.sent_some) {
     return false;
   }
   release_engine(false);
-  send_to(x.record.replica, true, now);
+  send_to(std::string(x.record.replica), true, now);
   return true;
 }
 
@@ -166,193 +253,131 @@ void Session::connect_failed(std::string_view why, Instant now) {
   if (state_ != State::kConnecting) {
     return;
   }
-  Exchange& x = *exchange_;
-  if (const auto other = x.pool->fail_over(now, *x.ticket)) {
-    send_to(*other, false, now);
-    return;
-  }
-  finish_with_pool(now, false);
-  answer(error_answer({.status = 502,
-                       .message = "The engine could not be reached.",
-                       .type = "service_unavailable",
-                       .code = "engine_unreachable"},
-                      Outcome::kUnavailable),
-         now);
-  (void)why;
+  attempt_failed({.fault = AttemptFault::kRefused,
+                  .outcome = Outcome::kUnavailable,
+                  .error = {.status = 503,
+                            .message = "No engine can be reached for this model.",
+                            .type = "service_unavailable",
+                            .code = "no_replica"},
+                  .why = std::string(why)},
+                 now);
 }
 
-void Session::relay(Instant now) {
-  Exchange& x = *exchange_;
-  EngineReply& reply = *x.reply;
-  x.phase_began = now;
-  if (reply.kind() == EngineReply::Kind::kWhole) {
-    if (reply.complete()) {
-      finish_whole(now);
-    }
+void Session::connection_lost(Instant now) {
+  if (try_fresh_connection(now)) {
     return;
   }
-  if (reply.kind() != EngineReply::Kind::kStream) {
-    return;
-  }
-  if (const auto& error = reply.first_event_error(); error && !x.committed) {
-    // The engine said 200 and then that it failed; the caller gets the failure as a status.
-    const int status = error->error_code != 0 ? error->error_code : 502;
-    release_engine(false);
-    finish_with_pool(now, false);
-    answer(error_answer({.status = status,
-                         .message = error->error_message,
-                         .type = "engine_error",
-                         .code = "engine_error"},
-                        Outcome::kEngineError),
-           now);
-    return;
-  }
-  if (reply.first_event_known() && !x.committed) {
-    commit_stream();
-  }
-  tell_progress(now);
-  if (x.committed) {
-    flush_stream();
-  }
-  if (reply.complete()) {
-    if (reply.ended_well()) {
-      finish_stream(now);
-    } else {
-      engine_failed(Outcome::kEngineCut, "the engine's stream ended without an end", now);
-    }
-  }
-}
-
-void Session::commit_stream() {
   Exchange& x = *exchange_;
-  std::string& out = to_caller_.bytes;
-  x.committed = true;
-  x.record.status = 200;
-  if (x.http10) {
-    x.keep_alive = false;  // the end of the connection is the end of the body
-  }
-  append_status_line(out, 200);
-  out.append(x.reply->headers());
-  append_field(out, "cache-control", "no-cache");
-  append_field(out, "x-accel-buffering", "no");
-  if (!x.http10) {
-    append_field(out, "transfer-encoding", "chunked");
-  }
-  append_our_headers(out);
-  out.append("\r\n");
-}
-
-void Session::flush_stream() {
-  Exchange& x = *exchange_;
-  if (x.http10) {
-    to_caller_.bytes.append(x.passed);
+  x.reply->on_close();
+  if (x.reply->complete()) {
+    relay(now);
+  } else if (x.reply->kind() == EngineReply::Kind::kStream && x.reply->said_all()) {
+    finish_stream(now);  // only the framing is short
   } else {
-    append_chunk(to_caller_.bytes, x.passed);
+    const bool silent = !x.reply->any_byte();
+    attempt_failed(
+        {.fault = silent ? AttemptFault::kDied : AttemptFault::kFailed,
+         .outcome = Outcome::kEngineCut,
+         .error = engine_error(502,
+                               silent ? "The engine closed the connection without an answer."
+                                      : "The engine failed before its reply was whole.",
+                               name_of(Outcome::kEngineCut)),
+         .why = "the engine closed the connection before its reply was whole",
+         .lost = true},
+        now);
   }
-  x.passed.clear();
 }
 
-void Session::tell_progress(Instant now) {
-  Exchange& x = *exchange_;
-  const std::int64_t tokens = x.reply->content_events();
-  if (tokens == 0 || tokens == x.tokens_told) {
+void Session::timed_out(std::string why, Instant now) {
+  attempt_failed(
+      {.fault = AttemptFault::kTimeout,
+       .outcome = Outcome::kTimeout,
+       .error = engine_error(504, "The engine did not answer in time.", name_of(Outcome::kTimeout)),
+       .why = std::move(why)},
+      now);
+}
+
+void Session::replica_hangs(const std::string& replica, Instant now) {
+  const bool waiting = state_ == State::kConnecting || state_ == State::kReplying;
+  if (!waiting || exchange_->record.replica != replica || exchange_->shown) {
     return;
   }
-  if (x.tokens_told == 0) {
-    x.record.time_to_first_token = now - x.began;
-    x.pool->first_token(now, *x.ticket);
-  }
-  x.pool->more_tokens(*x.ticket, tokens - x.tokens_told);
-  x.tokens_told = tokens;
+  // It gave nothing and will give nothing: as if it had died.
+  attempt_failed({.fault = AttemptFault::kDied,
+                  .outcome = Outcome::kTimeout,
+                  .error = engine_error(504, "The engine hangs.", name_of(Outcome::kTimeout)),
+                  .why = "the replica hangs"},
+                 now);
+  read_requests(now);
 }
 
-void Session::finish_stream(Instant now) {
+bool Session::send_again(const Failure& failure, Instant now) {
   Exchange& x = *exchange_;
-  if (!x.committed) {
-    commit_stream();
+  x.pool->attempt_failed(now, *x.ticket, failure.fault, failure.retry_after);
+  if (failure.lost && x.fingerprint != 0) {
+    services_.quarantine.on_lost(now, x.fingerprint, x.record.replica);
   }
-  flush_stream();
-  if (!x.http10) {
-    to_caller_.bytes.append(kLastChunk);
+  const bool late = now >= x.deadlines.total ||
+                    (waits_for_tokens() && x.tokens_told == 0 && now >= x.deadlines.first_token);
+  if (x.shown || x.sent_some || x.plain || late ||
+      services_.quarantine.refuses(now, x.fingerprint)) {
+    return false;
   }
-  const bool failed = x.reply->saw_error();
-  x.record.error = x.reply->error_message();
+  const auto again = x.pool->try_again(now, *x.ticket, failure.fault, services_.retry_budget);
+  if (!again) {
+    return false;
+  }
+  ++(again->failover ? x.record.failovers : x.record.retries);
   release_engine(x.reply->reusable());
-  finish_with_pool(now, !failed);
-  end_request(failed ? Outcome::kEngineError : Outcome::kOk, now);
+  x.reply.emplace(x.reply_options, services_.reply_reader);
+  x.passed.clear();
+  send_to(again->replica, false, now);
+  return true;
 }
 
-void Session::finish_whole(Instant now) {
-  Exchange& x = *exchange_;
-  EngineReply& reply = *x.reply;
-  std::string& out = to_caller_.bytes;
-  append_status_line(out, reply.status());
-  out.append(reply.headers());
-  append_field(out, "content-length", std::to_string(reply.body().size()));
-  append_our_headers(out);
-  out.append("\r\n").append(reply.body());
-  x.record.status = reply.status();
-  const bool ok = reply.status() < 400 && !reply.saw_error();
-  if (ok) {
-    x.record.time_to_first_token = now - x.began;  // the caller sees nothing earlier
-    x.pool->first_token(now, *x.ticket);
-  } else {
-    x.record.error =
-        fmt::format("the engine answered {}: {}", reply.status(), reply.error_message());
-  }
-  release_engine(reply.reusable());
-  finish_with_pool(now, ok);
-  end_request(ok ? Outcome::kOk : Outcome::kEngineError, now);
-}
-
-void Session::engine_failed(Outcome outcome, const std::string& why, Instant now) {
-  Exchange& x = *exchange_;
-  const bool was_silent = !x.reply->any_byte();
-  release_engine(false);
-  finish_with_pool(now, false);
-  const int status = outcome == Outcome::kTimeout ? 504 : 502;
-  const OpenAiError error{
-      .status = status,
-      .message = outcome == Outcome::kTimeout ? "The engine did not answer in time."
-                 : was_silent ? "The engine closed the connection without an answer."
-                              : "The engine failed before its reply was whole.",
-      .type = "engine_error",
-      .code = std::string(name_of(outcome))};
-  if (!x.committed) {
-    LocalAnswer local = error_answer(error, outcome);
-    local.error = why;
-    answer(local, now);
+void Session::attempt_failed(const Failure& failure, Instant now) {
+  if (send_again(failure, now)) {
     return;
   }
-  // The status is out: the failure is said in the stream, so that half an answer is not taken for a
-  // whole one.
-  append_sse_data(x.passed, to_json(error));
-  append_sse_data(x.passed, kSseDone);
-  flush_stream();
-  if (!x.http10) {
-    to_caller_.bytes.append(kLastChunk);
+  Exchange& x = *exchange_;
+  release_engine(false);
+  finish_with_pool(now, false, false);
+  if (x.committed) {
+    end_in_band(failure.error, failure.outcome, failure.why, now);
+    return;
   }
-  x.record.error = why;
-  end_request(outcome, now);
+  LocalAnswer local = services_.quarantine.refuses(now, x.fingerprint) && failure.lost
+                          ? poison_answer()
+                          : error_answer(failure.error, failure.outcome);
+  if (failure.fault == AttemptFault::kBackpressure || failure.fault == AttemptFault::kRefused) {
+    append_retry_after(local.extra_headers, x.pool->come_back_in(now));
+  }
+  local.error = failure.why;
+  answer(local, now);
 }
 
-void Session::finish_with_pool(Instant now, bool whole) {
+void Session::finish_with_pool(Instant now, bool whole, bool answered) {
   Exchange& x = *exchange_;
   if (!x.ticket) {
     return;
   }
-  Completion completion{.output_tokens = x.tokens_told, .whole = whole};
+  Completion completion{.output_tokens = x.tokens_told, .whole = whole, .answered = answered};
   if (x.reply) {
     if (x.reply->usage()) {
       completion.prompt_tokens = x.reply->usage()->prompt_tokens;
       completion.output_tokens = x.reply->usage()->completion_tokens;
       x.record.prompt_tokens = x.reply->usage()->prompt_tokens;
     }
-    completion.cut_by_length = x.reply->finish_reason() == "length";
+    x.record.usage_counted = !x.reply->usage();
+    x.record.unreadable = x.reply->unreadable_events();
+    completion.cut_by_length = x.reply->finish_reason() == "length" || x.reply->over_budget();
   }
   x.record.output_tokens = completion.output_tokens;
   x.pool->finished(now, *x.ticket, completion);
   x.ticket.reset();
+  if (answered) {
+    services_.retry_budget.on_success(now);
+  }
 }
 
 void Session::release_engine(bool reusable) {

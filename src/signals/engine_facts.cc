@@ -74,6 +74,7 @@ EngineFacts read_vllm_page(const PrometheusPage& page) {
       value_of(page, {"vllm:prompt_tokens_total", "vllm:prompt_tokens"}, Merge::kSum);
   facts.generation_tokens_total =
       value_of(page, {"vllm:generation_tokens_total", "vllm:generation_tokens"}, Merge::kSum);
+  facts.steps_total = value_of(page, {"vllm:iteration_tokens_total_count"}, Merge::kSum);
   return facts;
 }
 

@@ -17,6 +17,7 @@ struct EngineFacts {
   std::optional<double> preemptions_total;
   std::optional<double> prompt_tokens_total;
   std::optional<double> generation_tokens_total;
+  std::optional<double> steps_total;  // of the engine's loop: moves in a long prefill too
 };
 
 // A vLLM page, V0 or V1. Ranks of data parallelism (label `engine`) are added up; usage is their

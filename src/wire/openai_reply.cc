@@ -1,5 +1,6 @@
 #include "wire/openai_reply.h"
 
+#include <nlohmann/json.hpp>
 #include <simdjson.h>
 
 namespace spillway {
@@ -68,14 +69,68 @@ void read_usage(dom::object root, ReplyFacts& facts) {
     return;
   }
   Usage counted;
-  if (usage["prompt_tokens"].get(counted.prompt_tokens) != simdjson::SUCCESS ||
-      usage["completion_tokens"].get(counted.completion_tokens) != simdjson::SUCCESS) {
+  if (usage["prompt_tokens"].get(counted.prompt_tokens) != simdjson::SUCCESS) {
     return;
+  }
+  if (usage["completion_tokens"].get(counted.completion_tokens) != simdjson::SUCCESS) {
+    std::int64_t total = 0;
+    if (usage["total_tokens"].get(total) != simdjson::SUCCESS) {
+      return;
+    }
+    counted.completion_tokens = 0;  // embeddings have none
   }
   facts.usage = counted;
 }
 
 }  // namespace
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// The chunk's own fields without what it says.
+std::optional<Json> chunk_frame(std::string_view like) {
+  Json chunk = Json::parse(like, nullptr, false);
+  if (!chunk.is_object()) {
+    return std::nullopt;
+  }
+  chunk["choices"] = Json::array();
+  chunk.erase("usage");
+  return chunk;
+}
+
+}  // namespace
+
+std::string length_chunk(std::string_view like, std::int64_t choices) {
+  auto chunk = chunk_frame(like);
+  if (!chunk) {
+    return {};
+  }
+  const bool chat = chunk->value("object", "") != "text_completion";
+  for (std::int64_t i = 0; i < choices; ++i) {
+    Json choice{{"index", i}};
+    if (chat) {
+      choice["delta"] = Json::object();
+    } else {
+      choice["text"] = "";
+    }
+    choice["logprobs"] = nullptr;
+    choice["finish_reason"] = "length";
+    (*chunk)["choices"].push_back(std::move(choice));
+  }
+  return chunk->dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string usage_chunk_like(std::string_view like, const Usage& usage) {
+  auto chunk = chunk_frame(like);
+  if (!chunk) {
+    return {};
+  }
+  (*chunk)["usage"] = {{"prompt_tokens", usage.prompt_tokens},
+                       {"completion_tokens", usage.completion_tokens},
+                       {"total_tokens", usage.prompt_tokens + usage.completion_tokens}};
+  return chunk->dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 struct ReplyReader::Buffers {
   dom::parser parser;
@@ -109,6 +164,7 @@ ReplyFacts ReplyReader::read(std::string_view json) {
       }
     }
   }
+  facts.has_choices = count > 0;
   facts.usage_only = facts.usage.has_value() && count == 0 && !facts.is_error;
   return facts;
 }

@@ -24,11 +24,18 @@ struct ReplyFacts {
   std::string error_message;
   bool has_content = false;   // text, reasoning, a refusal or a tool call
   bool usage_only = false;    // usage, and no choice at all
+  bool has_choices = false;   // a list with at least one
   std::string finish_reason;  // empty: not ended
   std::optional<Usage> usage;
 };
 
 constexpr std::string_view kSseDone = "[DONE]";
+
+// Ends a stream at a budget: a chunk that says finish_reason "length" for each of `choices`
+// replies, made after `like`, a chunk of the same stream. Empty when `like` is no chunk.
+std::string length_chunk(std::string_view like, std::int64_t choices);
+// The usage chunk of the same stream.
+std::string usage_chunk_like(std::string_view like, const Usage& usage);
 
 // Reusable: it keeps its buffers.
 class ReplyReader {

@@ -13,6 +13,7 @@ namespace ondemand = simdjson::ondemand;
 
 constexpr std::size_t kDepthMax = 64;
 constexpr std::size_t kMessagesMax = 100'000;
+constexpr std::size_t kModelNameMax = 512;
 
 // Ends the reading; caught in parse(), never leaves this file.
 struct Refused {
@@ -74,8 +75,12 @@ class Reader {
       } else if (key == "prompt" && route == OpenAiRoute::kCompletions) {
         has_prompt = true;
         read_prompt(value);
+      } else if (key == "n" && route != OpenAiRoute::kOther) {
+        out_.replies = budget(value, "n").value_or(1);
       } else if (key == "stream") {
         out_.stream = flag(value, "stream").value_or(false);
+      } else if (route == OpenAiRoute::kOther) {
+        continue;
       } else if (key == "max_tokens") {
         max_tokens_ = budget(value, "max_tokens");
         out_.max_tokens_span = last_;
@@ -89,8 +94,11 @@ class Reader {
       }
     }
     out_.max_tokens = max_completion_tokens_ ? max_completion_tokens_ : max_tokens_;
-    if (!out_.model_span) {
+    if (!out_.model_span && route != OpenAiRoute::kOther) {
       refuse("The key 'model' is missing.", "model");
+    }
+    if (out_.model_span && (out_.model.empty() || out_.model.size() > kModelNameMax)) {
+      refuse(fmt::format("'model' must be 1 to {} bytes long.", kModelNameMax), "model");
     }
     if (route == OpenAiRoute::kChat && !has_messages) {
       refuse("The key 'messages' is missing.", "messages");

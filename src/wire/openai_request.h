@@ -16,7 +16,8 @@
 
 namespace spillway {
 
-enum class OpenAiRoute { kChat, kCompletions };
+// kOther: embeddings, responses, rerank and their like: only model and stream are read.
+enum class OpenAiRoute { kChat, kCompletions, kOther };
 
 // A part of the body.
 struct Span {
@@ -35,6 +36,7 @@ struct RequestMessage {
 struct OpenAiRequest {
   std::string model;
   bool stream = false;
+  std::int64_t replies = 1;  // `n`
   bool caller_asked_usage = false;
   std::optional<std::int64_t>
       max_tokens;  // the one that counts: max_completion_tokens before max_tokens

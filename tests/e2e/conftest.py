@@ -114,7 +114,11 @@ class Engine(Process):
 
 CONFIG = """
 policy: policy.yaml
-limits: {{body: 64 KiB, first_token_timeout: 3s, idle_timeout: 3s}}
+limits: {{body: 64 KiB, between_tokens_timeout: 3s, drain_timeout: 10s}}
+classes:
+  critical: {{first_token_timeout: 3s}}
+  high: {{first_token_timeout: 3s}}
+  normal: {{first_token_timeout: 3s}}
 pools:
   - name: chat
     models: [sim, alias]

@@ -1,0 +1,56 @@
+#include "decision/quarantine.h"
+
+#include <algorithm>
+
+namespace spillway {
+namespace {
+
+// A page that was asked for before the loss may arrive after it.
+constexpr Duration kPageDelay = std::chrono::milliseconds(300);
+
+}  // namespace
+
+std::uint64_t Quarantine::fingerprint(std::string_view body) {
+  std::uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a: names, not security
+  for (const char c : body) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  }
+  return hash;
+}
+
+void Quarantine::forget_old(Instant now) {
+  while (!entries_.empty() && (entries_.size() > kEntriesMax || entries_.front().strikes.empty() ||
+                               now - entries_.front().strikes.back().at > kKeptFor)) {
+    entries_.pop_front();
+  }
+}
+
+void Quarantine::on_lost(Instant now, std::uint64_t fingerprint, const std::string& replica) {
+  const auto it = std::ranges::find(entries_, fingerprint, &Entry::fingerprint);
+  Entry entry{.fingerprint = fingerprint};
+  if (it != entries_.end()) {
+    entry = std::move(*it);
+    entries_.erase(it);
+  }
+  std::erase_if(entry.strikes, [&](const Strike& s) { return now - s.at > kKeptFor; });
+  entry.strikes.push_back({replica, now});
+  entries_.push_back(std::move(entry));
+  forget_old(now);
+}
+
+void Quarantine::on_alive(Instant now, std::string_view replica) {
+  for (Entry& entry : entries_) {
+    std::erase_if(entry.strikes,
+                  [&](const Strike& s) { return s.replica == replica && now - s.at > kPageDelay; });
+  }
+  std::erase_if(entries_, [](const Entry& entry) { return entry.strikes.empty(); });
+}
+
+bool Quarantine::refuses(Instant now, std::uint64_t fingerprint) const {
+  const auto it = std::ranges::find(entries_, fingerprint, &Entry::fingerprint);
+  return it != entries_.end() && std::ranges::count_if(it->strikes, [&](const Strike& s) {
+                                   return now - s.at <= kKeptFor;
+                                 }) >= static_cast<std::ptrdiff_t>(kStrikes);
+}
+
+}  // namespace spillway

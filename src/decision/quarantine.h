@@ -1,0 +1,48 @@
+#pragma once
+// Requests that may be what kills engines. A request that was live when a replica's connections
+// broke gets a strike; with two, the same body is refused for a while, instead of being fed to the
+// next replica. A replica that turns out to live on takes its strikes back: then a network broke,
+// or the engine gave up one request. Bounded: 1,024 requests, oldest out first. Pure; owned by the
+// data-path strand.
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/time.h"
+
+namespace spillway {
+
+class Quarantine {
+ public:
+  static constexpr std::size_t kEntriesMax = 1024;
+  static constexpr Duration kKeptFor = std::chrono::seconds(60);
+  static constexpr std::size_t kStrikes = 2;
+
+  // The connection that this request was running on broke.
+  void on_lost(Instant now, std::uint64_t fingerprint, const std::string& replica);
+  // A page of the replica's same process arrived: what was lost there before is no crash.
+  void on_alive(Instant now, std::string_view replica);
+  bool refuses(Instant now, std::uint64_t fingerprint) const;
+  std::size_t size() const { return entries_.size(); }
+
+  static std::uint64_t fingerprint(std::string_view body);
+
+ private:
+  struct Strike {
+    std::string replica;
+    Instant at;
+  };
+  struct Entry {
+    std::uint64_t fingerprint = 0;
+    std::vector<Strike> strikes;
+  };
+
+  void forget_old(Instant now);
+
+  std::deque<Entry> entries_;  // by the time of their first strike
+};
+
+}  // namespace spillway
