@@ -34,7 +34,9 @@ std::optional<std::uint64_t> chunk_size(std::string_view line) {
   }
   const bool clean = std::ranges::none_of(
       rest, [](char c) { return c != '\t' && static_cast<unsigned char>(c) < 0x20; });
-  if (!clean || (!rest.empty() && rest.front() != ';')) {
+  // Blanks stand before an extension or nowhere: some readers take "5 " for 5, some for nothing.
+  const bool blanks = digits.size() + rest.size() < line.size();
+  if (!clean || (rest.empty() ? blanks : rest.front() != ';')) {
     return std::nullopt;
   }
   return size;
