@@ -64,36 +64,61 @@ Replica* Pool::replica_numbered(std::uint64_t number) {
   return it == replicas_.end() ? nullptr : &*it;
 }
 
-// The replica with the least work to do; `if_need_be`: also one that rather should be left alone.
-Replica* Pool::least_work(Instant now, const Running& running, bool if_need_be) {
+namespace {
+
+bool was_tried(const std::vector<std::uint64_t>& tried, const Replica& replica) {
+  return std::ranges::find(tried, replica.number()) != tried.end();
+}
+
+}  // namespace
+
+// A replica that is down and may be looked at: somebody has to be the one who tries. Not a critical
+// request, unless nobody else has come for long.
+Replica* Pool::due_probe(Instant now, const Running& running) {
+  constexpr Duration kLong = std::chrono::seconds(30);
+  for (Replica& replica : replicas_) {
+    const ReplicaHealth& health = replica.health();
+    if (health.down() && replica.admits(now) && !was_tried(running.tried, replica) &&
+        (running.qos_class != QosClass::kCritical || now - health.probe_at() > kLong)) {
+      return &replica;
+    }
+  }
+  return nullptr;
+}
+
+// The replica with the least work to do.
+Replica* Pool::least_work(const Running& running, const std::function<bool(const Replica&)>& may) {
   Replica* best = nullptr;
   for (Replica& replica : replicas_) {
-    const bool admits =
-        replica.admits(now) || (if_need_be && replica.health().better_than_nobody(now));
-    if (!admits || std::ranges::find(running.tried, replica.number()) != running.tried.end()) {
-      continue;
-    }
-    if (best == nullptr || replica.work_left() < best->work_left()) {
+    if (may(replica) && !was_tried(running.tried, replica) &&
+        (best == nullptr || replica.work_left() < best->work_left())) {
       best = &replica;
     }
   }
   return best;
 }
 
-// A conversation goes where its beginning is cached, where that saves more than it waits for there.
 Replica* Pool::choose(Instant now, const Running& running) {
-  Replica* best = least_work(now, running, false);
+  if (Replica* probe = due_probe(now, running)) {
+    return probe;
+  }
+  const auto serves = [now](const Replica& r) { return r.admits(now) && !r.health().down(); };
+  Replica* best = least_work(running, serves);
+  if (best == nullptr) {
+    best = least_work(running, [now](const Replica& r) { return r.admits(now); });
+  }
   if (best == nullptr && running.tried.empty()) {
-    best = least_work(now, running, true);
+    best =
+        least_work(running, [now](const Replica& r) { return r.health().better_than_nobody(now); });
   }
   const std::string* before =
       running.conversation == 0 ? nullptr : affinity_.replica_of(running.conversation);
   if (best == nullptr || before == nullptr || *before == best->address()) {
     return best;
   }
+  // A conversation goes where its beginning is cached, where that saves more than it waits there.
   Replica* cached = replica_named(*before);
-  const bool free = cached != nullptr && cached->admits(now) &&
-                    std::ranges::find(running.tried, cached->number()) == running.tried.end();
+  const bool free = cached != nullptr && serves(*cached) && !was_tried(running.tried, *cached);
   return free && cached->work_left() <= best->work_left() + running.prompt_work ? cached : best;
 }
 
@@ -151,7 +176,8 @@ Verdict Pool::place(Instant now, const RequestFacts& facts, RequestPlan plan, in
   const auto prompt =
       static_cast<std::int64_t>(static_cast<double>(plan.prompt_tokens) * prompt_ratio_);
   const double output = expected_output(plan, facts);
-  Running running{.prompt_tokens = prompt,
+  Running running{.qos_class = facts.qos_class,
+                  .prompt_tokens = prompt,
                   .prompt_estimate = plan.prompt_tokens,
                   .prompt_work = static_cast<double>(prompt) * config_.prompt_token_cost,
                   .output_work = output,
@@ -234,8 +260,10 @@ std::optional<Again> Pool::try_again(Instant now, Ticket ticket, AttemptFault fa
     return std::nullopt;
   }
   Running& running = it->second;
-  const bool failover = fault == AttemptFault::kRefused || fault == AttemptFault::kDied;
-  if (failover ? running.failed_over : running.retries_left <= 0) {
+  // Once without asking; a second replica that is not there costs a retry.
+  const bool failover =
+      !running.failed_over && (fault == AttemptFault::kRefused || fault == AttemptFault::kDied);
+  if (!failover && running.retries_left <= 0) {
     return std::nullopt;
   }
   Replica* other = choose(now, running);
@@ -344,9 +372,9 @@ std::optional<std::int64_t> Pool::hard_budget(QosClass qos_class) const {
   return least;
 }
 
-bool Pool::hung(const std::string& replica) const {
+int Pool::hangs(const std::string& replica) const {
   const Replica* known = replica_named(replica);
-  return known != nullptr && known->health().hung();
+  return known == nullptr ? 0 : known->health().hangs();
 }
 
 std::optional<double> Pool::work_per_second(Instant now) const {

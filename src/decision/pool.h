@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -132,13 +133,15 @@ class Pool {
   const std::deque<LevelChange>& changes() const { return changes_; }  // the last 32, oldest first
   const std::vector<Replica>& replicas() const { return replicas_; }
   std::size_t in_flight() const { return running_.size(); }
-  // Does this replica hang? Requests that wait there have nothing to wait for.
-  bool hung(const std::string& replica) const;
+  // How often this replica was found hanging. When it grows, requests that wait there have nothing
+  // to wait for.
+  int hangs(const std::string& replica) const;
   // Can at least one replica be reached?
   bool serving(Instant now) const;
 
  private:
   struct Running {
+    QosClass qos_class = QosClass::kNormal;
     std::uint64_t replica = 0;  // its number
     std::vector<std::uint64_t> tried;
     std::int64_t prompt_tokens = 0;
@@ -163,7 +166,8 @@ class Pool {
   const Replica* replica_named(const std::string& address) const;
   Replica* replica_numbered(std::uint64_t number);
   Replica* choose(Instant now, const Running& running);
-  Replica* least_work(Instant now, const Running& running, bool if_need_be);
+  Replica* due_probe(Instant now, const Running& running);
+  Replica* least_work(const Running& running, const std::function<bool(const Replica&)>& may);
   Verdict place(Instant now, const RequestFacts& facts, RequestPlan plan, int level);
   void settle(Running& running);
   Duration jittered(Duration retry_after);

@@ -33,17 +33,32 @@ void Quarantine::on_lost(Instant now, std::uint64_t fingerprint, const std::stri
     entries_.erase(it);
   }
   std::erase_if(entry.strikes, [&](const Strike& s) { return now - s.at > kKeptFor; });
-  entry.strikes.push_back({replica, now});
+  const auto open = std::ranges::find_if(
+      entry.strikes, [&](const Strike& s) { return s.replica == replica && !s.certain; });
+  if (open != entry.strikes.end()) {
+    open->at = now;
+  } else {
+    entry.strikes.push_back({replica, now});
+  }
   entries_.push_back(std::move(entry));
   forget_old(now);
 }
 
 void Quarantine::on_alive(Instant now, std::string_view replica) {
   for (Entry& entry : entries_) {
-    std::erase_if(entry.strikes,
-                  [&](const Strike& s) { return s.replica == replica && now - s.at > kPageDelay; });
+    std::erase_if(entry.strikes, [&](const Strike& s) {
+      return s.replica == replica && !s.certain && now - s.at > kPageDelay;
+    });
   }
   std::erase_if(entries_, [](const Entry& entry) { return entry.strikes.empty(); });
+}
+
+void Quarantine::on_dead(std::string_view replica) {
+  for (Entry& entry : entries_) {
+    for (Strike& strike : entry.strikes) {
+      strike.certain = strike.certain || strike.replica == replica;
+    }
+  }
 }
 
 bool Quarantine::refuses(Instant now, std::uint64_t fingerprint) const {

@@ -1,9 +1,9 @@
 #pragma once
 // Requests that may be what kills engines. A request that was live when a replica's connections
 // broke gets a strike; with two, the same body is refused for a while, instead of being fed to the
-// next replica. A replica that turns out to live on takes its strikes back: then a network broke,
-// or the engine gave up one request. Bounded: 1,024 requests, oldest out first. Pure; owned by the
-// data-path strand.
+// next replica. Losses at one replica are one strike until it has died for certain. A replica that
+// turns out to live on takes its strike back: then a network broke, or the engine gave up one
+// request. Bounded: 1,024 requests, oldest out first. Pure; owned by the data-path strand.
 
 #include <cstdint>
 #include <deque>
@@ -25,6 +25,8 @@ class Quarantine {
   void on_lost(Instant now, std::uint64_t fingerprint, const std::string& replica);
   // A page of the replica's same process arrived: what was lost there before is no crash.
   void on_alive(Instant now, std::string_view replica);
+  // The replica has died for certain: it refuses connections or its counters began anew.
+  void on_dead(std::string_view replica);
   bool refuses(Instant now, std::uint64_t fingerprint) const;
   std::size_t size() const { return entries_.size(); }
 
@@ -34,6 +36,7 @@ class Quarantine {
   struct Strike {
     std::string replica;
     Instant at;
+    bool certain = false;
   };
   struct Entry {
     std::uint64_t fingerprint = 0;

@@ -36,6 +36,27 @@ TEST(Quarantine, AcquitsWhenTheReplicaLivesOn) {
   EXPECT_EQ(quarantine.size(), 0U);
 }
 
+TEST(Quarantine, AFlakyConnectionIsOneStrikeHoweverOftenItBreaks) {
+  Quarantine quarantine;
+  const Instant now(seconds(100));
+  for (int i = 0; i < 10; ++i) {
+    quarantine.on_lost(now, 7, "a:1");
+  }
+  EXPECT_FALSE(quarantine.refuses(now, 7));
+}
+
+TEST(Quarantine, KnowsALoopOfCrashesOfTheOnlyReplica) {
+  Quarantine quarantine;
+  const Instant now(seconds(100));
+  quarantine.on_lost(now, 7, "a:1");
+  quarantine.on_dead("a:1");
+  quarantine.on_alive(now + seconds(2), "a:1");  // started again, but it had died
+  EXPECT_FALSE(quarantine.refuses(now + seconds(2), 7));
+  quarantine.on_lost(now + seconds(3), 7, "a:1");
+
+  EXPECT_TRUE(quarantine.refuses(now + seconds(3), 7));
+}
+
 TEST(Quarantine, IsBounded) {
   Quarantine quarantine;
   for (std::uint64_t i = 0; i < 10'000; ++i) {

@@ -14,6 +14,7 @@ using std::chrono::seconds;
 constexpr Duration kFirstBackoff = seconds(1);
 constexpr Duration kBackoffMax = seconds(30);
 constexpr Duration kFirstRest = milliseconds(250);
+constexpr Duration kRestAfterFailure = seconds(1);  // where others can take its place
 constexpr Duration kOwnRestMax = seconds(8);
 constexpr int kFirstLimit = 2;
 constexpr int kLimitMax = 64;  // beyond it, the limit is lifted
@@ -72,7 +73,7 @@ bool ReplicaHealth::on_page(Instant now, const EngineFacts& facts, Duration no_p
 }
 
 void ReplicaHealth::look_for_progress(Instant now, Duration timeout, Rng& rng) {
-  if (hung_ || !stuck_since_ || now - *stuck_since_ < timeout) {
+  if ((down_ && !probing_) || !stuck_since_ || now - *stuck_since_ < timeout) {
     return;
   }
   go_down(now,
@@ -80,6 +81,7 @@ void ReplicaHealth::look_for_progress(Instant now, Duration timeout, Rng& rng) {
                       to_seconds(now - *stuck_since_)),
           Evidence::kHard, rng);
   hung_ = true;
+  ++hangs_;
 }
 
 void ReplicaHealth::on_page_failed(Instant now, const std::string& reason, Rng& rng) {
@@ -132,6 +134,7 @@ void ReplicaHealth::on_outcome(Instant now, const Attempt& attempt, Rng& rng) {
       return;
     case AttemptOutcome::kFailure:
       ++failures_;
+      resting_until_ = std::max(resting_until_, now + kRestAfterFailure);
       if (down_ && !attempt.probe) {
         return;
       }

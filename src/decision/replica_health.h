@@ -33,7 +33,13 @@ class ReplicaHealth {
   // The connection was refused or not made in time: nobody is there.
   void on_refused(Instant now, Rng& rng);
   // True when the request is a probe: say so when it ends.
-  bool on_admitted() { return down_ && (probing_ = true); }
+  bool on_admitted() {
+    if (down_) {
+      probing_ = true;
+      stuck_since_.reset();  // it has its own time to give a token
+    }
+    return down_;
+  }
   void on_token(Instant now) {
     progress_at_ = now;
     stuck_since_.reset();
@@ -55,7 +61,9 @@ class ReplicaHealth {
     return down_ ? down_softly_ : now >= asked_rest_until_ && limit_ == 0;
   }
   bool down() const { return down_; }
+  Instant probe_at() const { return probe_at_; }  // while it is down
   bool hung() const { return down_ && hung_; }
+  int hangs() const { return hangs_; }  // how often it was found so
   // When a replica that does not admit now may be tried; nothing when it is only at its limit.
   std::optional<Instant> back_at(Instant now) const;
   // When it last gave a token, to us or, as its page says, to anybody.
@@ -74,6 +82,7 @@ class ReplicaHealth {
   bool down_ = false;
   bool down_softly_ = false;
   bool hung_ = false;
+  int hangs_ = 0;
   std::string reason_;
   Instant probe_at_;
   Duration backoff_{};

@@ -48,7 +48,11 @@ void CallerConnection::close() {
     perform(effect);
   }
   timer_.cancel();
-  caller_->close();
+  if (linger_) {
+    gateway_.lingering().add(std::move(caller_));
+  } else {
+    caller_->close();
+  }
   caller_.reset();
   gateway_.forget(self);
 }
@@ -99,6 +103,7 @@ void CallerConnection::perform(Effect& effect) {
                  },
                  [&](const CloseCaller& close_caller) {
                    closing_ = true;
+                   linger_ = close_caller.linger;
                    if (close_caller.abort && caller_) {
                      caller_->abort();
                      close();

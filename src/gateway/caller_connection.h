@@ -56,6 +56,7 @@ class CallerConnection : public std::enable_shared_from_this<CallerConnection> {
   boost::asio::steady_timer timer_;
   std::optional<Instant> timer_at_;
   bool closing_ = false;  // when the output is sent
+  bool linger_ = false;   // not at once: it may still be sending
   bool pumping_ = false;
 };
 

@@ -69,9 +69,4 @@ void EngineConnections::close_old() {
   });
 }
 
-void EngineConnections::close_all() {
-  timer_.cancel();
-  idle_.clear();
-}
-
 }  // namespace spillway

@@ -23,7 +23,6 @@ class EngineConnections {
   // The connection used last; null when there is none.
   std::unique_ptr<TcpStream> take(const std::string& replica);
   void give_back(const std::string& replica, std::unique_ptr<TcpStream> stream);
-  void close_all();
 
  private:
   struct Idle {

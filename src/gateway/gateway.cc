@@ -24,7 +24,8 @@ Gateway::Gateway(boost::asio::io_context& io, std::shared_ptr<const Snapshot> sn
       services_(options.seed),
       engines_(io),
       tick_timer_(io),
-      drain_timer_(io) {
+      drain_timer_(io),
+      lingering_(io, read_buffer_) {
   services_.monotonic_origin = monotonic_now();
   services_.wall_origin = wall_now();
   services_.pools.apply(snapshot->config, snapshot->policy);
@@ -65,7 +66,7 @@ void Gateway::accept(std::unique_ptr<TcpStream> stream) {
         "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: "
         "1\r\nconnection: close\r\ncontent-length: " +
         std::to_string(body.size()) + "\r\n\r\n" + body);
-    stream->close();
+    lingering_.add(std::move(stream));
     return;
   }
   const auto connection = std::make_shared<CallerConnection>(*this, std::move(stream));
@@ -108,6 +109,8 @@ void Gateway::on_page(const std::string& replica, const Result<EngineFacts>& fac
     if (facts) {
       if (entry.pool->on_page(now, replica, *facts)) {
         services_.quarantine.on_alive(now, replica);
+      } else {
+        services_.quarantine.on_dead(replica);
       }
       look_for_hung(replica, *entry.pool);
     } else {
@@ -118,12 +121,8 @@ void Gateway::on_page(const std::string& replica, const Result<EngineFacts>& fac
 
 // Requests that wait at a replica which hangs have nothing to wait for.
 void Gateway::look_for_hung(const std::string& replica, const Pool& pool) {
-  const std::string key = pool.config().name + " " + replica;
-  if (!pool.hung(replica)) {
-    hung_.erase(key);
-    return;
-  }
-  if (!hung_.insert(key).second) {
+  int& known = hangs_[pool.config().name + " " + replica];
+  if (std::exchange(known, pool.hangs(replica)) >= pool.hangs(replica)) {
     return;
   }
   log_event("replica_hangs", replica + " of pool " + pool.config().name);

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -16,6 +17,7 @@
 
 #include "gateway/caller_connection.h"
 #include "gateway/engine_connections.h"
+#include "gateway/lingering_closes.h"
 #include "gateway/record_queue.h"
 #include "net/listener.h"
 #include "observe/gateway_status.h"
@@ -57,6 +59,7 @@ class Gateway {
   Services& services() { return services_; }
   boost::asio::io_context& io() { return io_; }
   EngineConnections& engines() { return engines_; }
+  LingeringCloses& lingering() { return lingering_; }
   std::span<char> read_buffer() { return read_buffer_; }
   void ended(RequestRecord record) { records_.push(std::move(record)); }
   void forget(const std::shared_ptr<CallerConnection>& connection);
@@ -76,7 +79,7 @@ class Gateway {
   EngineConnections engines_;
   std::unique_ptr<Listener> listener_;
   std::set<std::shared_ptr<CallerConnection>> connections_;
-  std::set<std::string> hung_;
+  std::map<std::string, int> hangs_;  // how often each replica was found hanging
   boost::asio::steady_timer tick_timer_;
   boost::asio::steady_timer drain_timer_;
   std::function<void()> drained_;
@@ -86,6 +89,7 @@ class Gateway {
   std::string last_reload_error_;
   std::array<char, 64 * 1024>
       read_buffer_{};  // shared by all connections: each read is dealt with at once
+  LingeringCloses lingering_;
 };
 
 }  // namespace spillway

@@ -124,6 +124,11 @@ void TcpStream::close() {
   socket_.close(ignored);
 }
 
+void TcpStream::finish_sending() {
+  boost::system::error_code ignored;
+  socket_.shutdown(tcp::socket::shutdown_send, ignored);
+}
+
 void TcpStream::abort() {
   boost::system::error_code ignored;
   socket_.set_option(asio::socket_base::linger(true, 0), ignored);

@@ -46,7 +46,8 @@ class TcpStream {
   // Outstanding callbacks do not run any more after these.
   void cancel();  // the connection stays open for its next user
   void close();
-  void abort();  // resets, so that the other end cannot take what it has for the whole
+  void finish_sending();  // the other end sees the end of the stream; reading goes on
+  void abort();           // resets, so that the other end cannot take what it has for the whole
 
   std::string peer() const;
 

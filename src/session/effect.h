@@ -27,8 +27,11 @@ struct ReleaseEngine {
 
 // Nothing more will be written to the caller: close once output(kCaller) has been sent. `abort`:
 // reset, so that half a reply cannot be taken for a whole one.
+// `linger`: it may still be sending; closing at once would reset the connection, and with it our
+// answer (RFC 9112, section 9.6).
 struct CloseCaller {
   bool abort = false;
+  bool linger = false;
 };
 
 // A request has ended. Exactly one a request.

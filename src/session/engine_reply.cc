@@ -51,7 +51,8 @@ Status EngineReply::take_head(std::string_view& bytes) {
   kind_ =
       head.status == 200 && type.starts_with("text/event-stream") ? Kind::kStream : Kind::kWhole;
   for (const HeaderField& field : head.fields) {
-    if (!is_hop_by_hop(field.name) && !is_ours(field.name)) {
+    if (!is_hop_by_hop(field.name) && !is_ours(field.name) &&
+        !is_named_by_connection(head.fields, field.name)) {
       append_field(headers_, field.name, field.value);
     }
   }

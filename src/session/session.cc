@@ -247,7 +247,8 @@ void Session::begin_exchange(const RequestHead* head, Instant now) {
     }
   }
   for (const HeaderField& field : head->fields) {
-    if (!is_dropped_request_field(field.name, !config.tenants.empty())) {
+    if (!is_dropped_request_field(field.name, !config.tenants.empty()) &&
+        !is_named_by_connection(head->fields, field.name)) {
       append_field(x.passed_headers, field.name, field.value);
     }
   }
@@ -354,19 +355,20 @@ void Session::end_request(Outcome outcome, Instant now) {
   x.record.actions = x.actions;
   // What is left of an upload that nobody wants would be taken for the next request.
   const bool keep = x.keep_alive && !draining_ && !x.uploading;
+  const bool read_whole = x.body_decoder && x.body_decoder->done();
   effects_.emplace_back(RequestEnded{std::move(x.record)});
   exchange_.reset();
   idle_since_ = now;
   state_ = State::kHead;
   if (!keep) {
-    close_caller(false);
+    close_caller(!read_whole);
   }
 }
 
-void Session::close_caller(bool abort) {
+void Session::close_caller(bool linger) {
   state_ = State::kClosing;
   in_.clear();
-  effects_.emplace_back(CloseCaller{abort});
+  effects_.emplace_back(CloseCaller{.linger = linger});
 }
 
 void Session::closed(Side side, Instant now) {

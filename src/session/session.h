@@ -83,7 +83,7 @@ class Session {
   void answer(const LocalAnswer& answer, Instant now);
   void append_our_headers(std::string& out) const;
   void end_request(Outcome outcome, Instant now);
-  void close_caller(bool abort);
+  void close_caller(bool linger);
   Instant engine_deadline() const;
   // A stream that is watched token by token; under the bypass it is not.
   bool waits_for_tokens() const { return exchange_->record.streamed && !exchange_->plain; }

@@ -253,6 +253,7 @@ void Session::connect_failed(std::string_view why, Instant now) {
   if (state_ != State::kConnecting) {
     return;
   }
+  services_.quarantine.on_dead(exchange_->record.replica);
   attempt_failed({.fault = AttemptFault::kRefused,
                   .outcome = Outcome::kUnavailable,
                   .error = {.status = 503,

@@ -75,6 +75,8 @@ bool equals_ignoring_case(std::string_view a, std::string_view b);
 // Fields that belong to one connection and never pass a proxy (RFC 9110, section 7.6.1), framing
 // included.
 bool is_hop_by_hop(std::string_view name);
+// Does a field Connection of this message name it, so that it must not pass either?
+bool is_named_by_connection(const std::vector<HeaderField>& fields, std::string_view name);
 
 // Finds the payload in the bytes of one body.
 class BodyDecoder {

@@ -245,6 +245,12 @@ bool is_hop_by_hop(std::string_view name) {
                              [&](std::string_view n) { return equals_ignoring_case(n, name); });
 }
 
+bool is_named_by_connection(const std::vector<HeaderField>& fields, std::string_view name) {
+  return std::ranges::any_of(fields, [&](const HeaderField& field) {
+    return equals_ignoring_case(field.name, "connection") && lists(field.value, name);
+  });
+}
+
 std::variant<RequestHead, HttpError> parse_request_head(std::string_view bytes,
                                                         const HeadLimits& limits) {
   if (bytes.size() > limits.bytes) {
