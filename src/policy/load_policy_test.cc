@@ -79,7 +79,7 @@ TEST(LoadPolicy, NamesFileLineKeyFaultAndRemedyOfEveryMistake) {
       {"out of range", changed("kv_boundary: 95%", "kv_boundary: 140%"),
        "p.yaml:5: spec.pressure.kv_boundary: 140% is out of range; give 10% to 100%"},
       {"duplicate key", changed("  dwell: {up: 2s, down: 30s}", "  pressure: {window: 5s}"),
-       "p.yaml:6: the key \"pressure\" appears twice in this mapping; keep one of them"},
+       "p.yaml:6: the key \"pressure\" appears twice in this mapping, first on line 5; keep one of them"},
       {"hysteresis beyond the pressure", changed("hysteresis: 15%", "hysteresis: 90%"),
        "p.yaml:10: spec.ladder[0].when.hysteresis: 90% is not less than the pressure of 85%; the "
        "level could never "
@@ -116,8 +116,8 @@ TEST(LoadPolicy, NamesFileLineKeyFaultAndRemedyOfEveryMistake) {
        "p.yaml:6: spec.lifecycle: is not supported by this version; remove the key; versions and "
        "canaries of "
        "policies come later"},
-      {"no as a name", changed("name: shed", "name: no"),
-       "p.yaml:14: spec.ladder[1].name: no is not text in every YAML reader; write \"no\""},
+      {"true as a name", changed("name: shed", "name: true"),
+       "p.yaml:14: spec.ladder[1].name: true is not text; write \"true\""},
       {"value missing", changed("window: 10s", "window:"),
        "p.yaml:5: spec.pressure.window: is nothing; it must be text"},
       {"list for a mapping", changed("dwell: {up: 2s, down: 30s}", "dwell: [2s]"),

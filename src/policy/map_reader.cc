@@ -137,10 +137,10 @@ void MapReader::text(std::string_view key, std::string& out, Need need) {
     problem(line_of(key), key, "is empty", "give it a value, or remove the key");
     return;
   }
-  static constexpr std::string_view kAmbiguous[] = {"no",   "yes",   "on",   "off",
-                                                    "true", "false", "null", "~"};
-  if (!node->quoted && std::ranges::find(kAmbiguous, node->scalar) != std::end(kAmbiguous)) {
-    problem(line_of(key), key, fmt::format("{} is not text in every YAML reader", node->scalar),
+  // In YAML 1.2 no, off and on are text; these are not.
+  static constexpr std::string_view kNoText[] = {"true", "false", "null", "~"};
+  if (!node->quoted && std::ranges::find(kNoText, node->scalar) != std::end(kNoText)) {
+    problem(line_of(key), key, fmt::format("{} is not text", node->scalar),
             fmt::format("write \"{}\"", node->scalar));
     return;
   }

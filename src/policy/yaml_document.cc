@@ -1,6 +1,6 @@
 #include "policy/yaml_document.h"
 
-#include <set>
+#include <map>
 #include <sstream>
 
 #include <yaml-cpp/eventhandler.h>
@@ -11,6 +11,8 @@ namespace {
 
 constexpr std::size_t kBytesMax = 1024 * 1024;
 constexpr std::size_t kDepthMax = 32;
+constexpr std::size_t kValuesMax = 100'000;
+constexpr std::size_t kFindingsMax = 200;
 
 // Builds the tree from the parser's events; yaml-cpp's own nodes lose duplicate keys and the keys'
 // places.
@@ -69,12 +71,15 @@ class Builder : public YAML::EventHandler {
  private:
   struct Open {
     YamlNode node;
-    std::set<std::string> names;
+    std::map<std::string, int> names;  // with their lines
     YamlKey key;
     bool key_read = false;
   };
 
   void report(const YAML::Mark& mark, std::string problem, std::string remedy) {
+    if (findings_.size() >= kFindingsMax) {
+      throw YAML::ParserException(mark, "too many problems");
+    }
     findings_.push_back({.file = std::string(file_),
                          .line = mark.line + 1,
                          .problem = std::move(problem),
@@ -105,6 +110,10 @@ class Builder : public YAML::EventHandler {
     if (anchor != 0) {
       report(mark, "an anchor (&name) is used here", "write the value out where it is needed");
     }
+    // Also ends yaml-cpp 0.7's reading of texts on which it makes up empty values for ever.
+    if (++values_ > kValuesMax) {
+      throw YAML::ParserException(mark, "more than 100,000 values");
+    }
     if (stack_.empty()) {
       root_ = std::move(node);
       return;
@@ -128,8 +137,10 @@ class Builder : public YAML::EventHandler {
       report(mark, "a key must be text", "");
     } else if (node.scalar == "<<") {
       report(mark, "a merge key (<<) is used here", "write the keys out");
-    } else if (!open.names.insert(node.scalar).second) {
-      report(mark, "the key \"" + node.scalar + "\" appears twice in this mapping",
+    } else if (const auto [first, is_new] = open.names.emplace(node.scalar, node.line); !is_new) {
+      report(mark,
+             "the key \"" + node.scalar + "\" appears twice in this mapping, first on line " +
+                 std::to_string(first->second),
              "keep one of them");
     }
   }
@@ -139,6 +150,7 @@ class Builder : public YAML::EventHandler {
   std::vector<Open> stack_;
   YamlNode root_;
   int documents_ = 0;
+  std::size_t values_ = 0;
 };
 
 }  // namespace
