@@ -167,12 +167,7 @@ void Operations::drain_records() {
 
 void Operations::collect() {
   drain_records();
-  collect_timer_.expires_after(kCollectEvery);
-  collect_timer_.async_wait([this](boost::system::error_code stopped) {
-    if (!stopped) {
-      collect();
-    }
-  });
+  collect_timer_.after(kCollectEvery, [this] { collect(); });
 }
 
 void Operations::start_scrapers() {
@@ -184,6 +179,12 @@ void Operations::start_scrapers() {
         return s && s->address() == address;
       };
       if (std::ranges::any_of(kept, same)) {
+        continue;
+      }
+      // One that has not changed goes on in its rhythm: a reload every second must not blind us.
+      const auto known = std::ranges::find_if(scrapers_, same);
+      if (known != scrapers_.end() && (*known)->interval() == pool.scrape_interval) {
+        kept.push_back(std::move(*known));
         continue;
       }
       kept.push_back(std::make_unique<Scraper>(

@@ -13,13 +13,13 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include "gateway/gateway.h"
 #include "gateway/record_queue.h"
 #include "host/file_watch.h"
 #include "host/scraper.h"
 #include "net/http_server.h"
+#include "net/timer.h"
 #include "observe/request_metrics.h"
 #include "observe/span_exporter.h"
 
@@ -71,7 +71,7 @@ class Operations {
   boost::asio::io_context io_;
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
   boost::asio::signal_set signals_;
-  boost::asio::steady_timer collect_timer_;
+  Timer collect_timer_;
   std::unique_ptr<HttpServer> server_;
   std::vector<std::unique_ptr<Scraper>> scrapers_;
   std::unique_ptr<FileWatch> watch_;

@@ -61,12 +61,7 @@ void EngineConnections::close_old() {
     timer_runs_ = false;
     return;
   }
-  timer_.expires_after(std::chrono::milliseconds(500));
-  timer_.async_wait([this](boost::system::error_code stopped) {
-    if (!stopped) {
-      close_old();
-    }
-  });
+  timer_.after(std::chrono::milliseconds(500), [this] { close_old(); });
 }
 
 }  // namespace spillway

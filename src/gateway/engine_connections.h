@@ -9,10 +9,10 @@
 #include <string>
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include "base/time.h"
 #include "net/tcp_stream.h"
+#include "net/timer.h"
 
 namespace spillway {
 
@@ -33,7 +33,7 @@ class EngineConnections {
 
   void close_old();
 
-  boost::asio::steady_timer timer_;
+  Timer timer_;
   bool timer_runs_ = false;
   std::uint64_t numbers_ = 0;
   std::map<std::string, std::list<Idle>> idle_;

@@ -154,12 +154,7 @@ void Gateway::tick() {
     }
   }
   services_.pools.sweep();
-  tick_timer_.expires_after(kTick);
-  tick_timer_.async_wait([this](boost::system::error_code stopped) {
-    if (!stopped) {
-      tick();
-    }
-  });
+  tick_timer_.after(kTick, [this] { tick(); });
 }
 
 void Gateway::log_change(const std::string& pool, const LevelChange& change) {
@@ -184,11 +179,7 @@ void Gateway::drain(std::function<void()> drained) {
     }
     return;
   }
-  drain_timer_.expires_after(services_.snapshot->config.limits.drain_timeout);
-  drain_timer_.async_wait([this](boost::system::error_code stopped) {
-    if (stopped) {
-      return;
-    }
+  drain_timer_.after(services_.snapshot->config.limits.drain_timeout, [this] {
     const auto rest = connections_;
     for (const auto& connection : rest) {
       connection->close();

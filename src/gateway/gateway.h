@@ -13,13 +13,13 @@
 #include <string>
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include "gateway/caller_connection.h"
 #include "gateway/engine_connections.h"
 #include "gateway/lingering_closes.h"
 #include "gateway/record_queue.h"
 #include "net/listener.h"
+#include "net/timer.h"
 #include "observe/gateway_status.h"
 #include "session/services.h"
 
@@ -80,8 +80,8 @@ class Gateway {
   std::unique_ptr<Listener> listener_;
   std::set<std::shared_ptr<CallerConnection>> connections_;
   std::map<std::string, int> hangs_;  // how often each replica was found hanging
-  boost::asio::steady_timer tick_timer_;
-  boost::asio::steady_timer drain_timer_;
+  Timer tick_timer_;
+  Timer drain_timer_;
   std::function<void()> drained_;
   std::uint64_t connections_refused_ = 0;
   std::uint64_t reloads_ = 0;

@@ -47,12 +47,7 @@ void LingeringCloses::close_old() {
     timer_runs_ = false;
     return;
   }
-  timer_.expires_after(streams_.front().until - now);
-  timer_.async_wait([this](boost::system::error_code stopped) {
-    if (!stopped) {
-      close_old();
-    }
-  });
+  timer_.after(streams_.front().until - now, [this] { close_old(); });
 }
 
 }  // namespace spillway

@@ -9,10 +9,10 @@
 #include <span>
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include "base/time.h"
 #include "net/tcp_stream.h"
+#include "net/timer.h"
 
 namespace spillway {
 
@@ -36,7 +36,7 @@ class LingeringCloses {
 
   std::span<char> buffer_;
   std::list<Lingering> streams_;  // in the order of their ends
-  boost::asio::steady_timer timer_;
+  Timer timer_;
   bool timer_runs_ = false;
 };
 

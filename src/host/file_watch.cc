@@ -51,11 +51,7 @@ std::vector<std::string> FileWatch::contents() const {
 }
 
 void FileWatch::wait() {
-  timer_.expires_after(interval_);
-  timer_.async_wait([this](boost::system::error_code stopped) {
-    if (stopped) {
-      return;
-    }
+  timer_.after(interval_, [this] {
     if (auto now = contents(); now != known_) {
       known_ = std::move(now);
       changed_();

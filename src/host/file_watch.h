@@ -8,10 +8,10 @@
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include "base/result.h"
 #include "base/time.h"
+#include "net/timer.h"
 
 namespace spillway {
 
@@ -30,7 +30,7 @@ class FileWatch {
   void wait();
   std::vector<std::string> contents() const;
 
-  boost::asio::steady_timer timer_;
+  Timer timer_;
   std::vector<std::string> paths_;
   Duration interval_;
   std::function<void()> changed_;

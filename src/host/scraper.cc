@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "net/clock.h"
+
 namespace spillway {
 namespace {
 
@@ -33,23 +35,18 @@ Scraper::Scraper(boost::asio::io_context& io, std::string address, Duration inte
 }
 
 Scraper::~Scraper() {
-  timer_.cancel();
   drop_call(call_);
 }
 
 void Scraper::scrape() {
-  timer_.expires_after(interval_);
+  const Instant next = monotonic_now() + interval_;
   HttpCall call{.address = address_,
                 .path = "/metrics",
                 .timeout = std::max<Duration>(interval_, std::chrono::seconds(1))};
-  call_ = fetch(io_, std::move(call), kPageMax, [this](Result<HttpReply> reply) {
+  call_ = fetch(io_, std::move(call), kPageMax, [this, next](Result<HttpReply> reply) {
     callback_(address_, read_page(reply));
     // A slow page delays the next one: an engine in trouble is not asked more often.
-    timer_.async_wait([this](boost::system::error_code stopped) {
-      if (!stopped) {
-        scrape();
-      }
-    });
+    timer_.after(std::max<Duration>(next - monotonic_now(), Duration{}), [this] { scrape(); });
   });
 }
 

@@ -6,11 +6,11 @@
 #include <string>
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include "base/result.h"
 #include "base/time.h"
 #include "net/http_client.h"
+#include "net/timer.h"
 #include "signals/engine_facts.h"
 
 namespace spillway {
@@ -26,6 +26,7 @@ class Scraper {
   Scraper& operator=(const Scraper&) = delete;
 
   const std::string& address() const { return address_; }
+  Duration interval() const { return interval_; }
 
  private:
   void scrape();
@@ -34,7 +35,7 @@ class Scraper {
   std::string address_;
   Duration interval_;
   Callback callback_;
-  boost::asio::steady_timer timer_;
+  Timer timer_;
   HttpCallPtr call_;
 };
 

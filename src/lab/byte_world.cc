@@ -58,7 +58,8 @@ std::shared_ptr<const Policy> policy() {
 struct ByteWorld::Engine {
   std::string address;
   std::uint16_t port = 0;
-  SimulatedEngine sim{{.max_running = 8, .kv_blocks = 200}};
+  SimulatedEngine sim{
+      {.max_running = 8, .kv_blocks = 200, .step_base = std::chrono::milliseconds(100)}};
   bool up = true;
   bool refuses = false;                    // answers 503
   bool cuts = false;                       // ends streams in the middle
@@ -165,9 +166,9 @@ void ByteWorld::arrive() {
   if (now_ > end_) {
     return;
   }
-  // Storms: for a minute of each twenty, five times as many come.
-  const bool storm = now_.time_since_epoch() % minutes(20) < minutes(1);
-  const double rate = options_.requests_per_second * (storm ? 5 : 1);
+  // Storms: for a minute of each hour, forty times as many come.
+  const bool storm = now_.time_since_epoch() % minutes(60) < minutes(1);
+  const double rate = options_.requests_per_second * (storm ? 40 : 1);
   at(now_ + from_seconds(-std::log(1 - rng_.uniform()) / rate), [this] { arrive(); });
   for (auto& [number, caller] : callers_) {
     if (caller->request == 0 && !caller->closed && rng_.uniform() < 0.5) {

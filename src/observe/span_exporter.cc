@@ -33,12 +33,9 @@ void SpanExporter::add(OtlpSpan span) {
 }
 
 void SpanExporter::wait() {
-  timer_.expires_after(kInterval);
-  timer_.async_wait([this](boost::system::error_code stopped) {
-    if (!stopped) {
-      send();
-      wait();
-    }
+  timer_.after(kInterval, [this] {
+    send();
+    wait();
   });
 }
 

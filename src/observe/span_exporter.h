@@ -7,9 +7,9 @@
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
 
 #include "net/http_client.h"
+#include "net/timer.h"
 #include "wire/otlp.h"
 
 namespace spillway {
@@ -30,7 +30,7 @@ class SpanExporter {
   boost::asio::io_context& io_;
   HttpUrl endpoint_;
   std::string service_name_;
-  boost::asio::steady_timer timer_;
+  Timer timer_;
   std::vector<OtlpSpan> waiting_;
   HttpCallPtr call_;
   std::uint64_t sent_ = 0;
