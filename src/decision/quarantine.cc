@@ -1,6 +1,7 @@
 #include "decision/quarantine.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace spillway {
 namespace {
@@ -11,9 +12,15 @@ constexpr Duration kPageDelay = std::chrono::milliseconds(300);
 }  // namespace
 
 std::uint64_t Quarantine::fingerprint(std::string_view body) {
-  std::uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a: names, not security
-  for (const char c : body) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  // FNV-1a's shape over eight bytes at a time, with a last mix: names, not security.
+  std::uint64_t hash = 0xcbf29ce484222325ULL ^ body.size();
+  while (!body.empty()) {
+    std::uint64_t word = 0;
+    const std::size_t size = std::min(body.size(), sizeof(word));
+    std::memcpy(&word, body.data(), size);
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
+    hash ^= hash >> 29U;
+    body.remove_prefix(size);
   }
   return hash;
 }

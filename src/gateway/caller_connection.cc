@@ -94,7 +94,7 @@ void CallerConnection::perform(Effect& effect) {
                      return;
                    }
                    if (release.reusable) {
-                     engine_->cancel();
+                     engine_->forget();
                      gateway_.engines().give_back(replica_, std::move(engine_));
                    } else {
                      engine_->close();

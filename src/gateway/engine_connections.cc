@@ -1,5 +1,6 @@
 #include "gateway/engine_connections.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "net/clock.h"
@@ -19,7 +20,7 @@ std::unique_ptr<TcpStream> EngineConnections::take(const std::string& replica) {
   }
   auto stream = std::move(it->second.back().stream);
   it->second.pop_back();
-  stream->cancel();
+  stream->forget();
   return stream;
 }
 
@@ -30,18 +31,28 @@ void EngineConnections::give_back(const std::string& replica, std::unique_ptr<Tc
     return;
   }
   list.push_back({std::move(stream), monotonic_now(), ++numbers_});
-  // Anything readable on an idle connection is its end, or bytes that nobody asked for.
-  list.back().stream->when_readable([this, replica, number = numbers_] {
-    std::erase_if(idle_[replica], [number](const Idle& idle) {
-      if (idle.number == number) {
-        idle.stream->close();
-      }
-      return idle.number == number;
-    });
-  });
+  watch(replica, list.back());
   if (!std::exchange(timer_runs_, true)) {
     close_old();
   }
+}
+
+// Anything readable on an idle connection is its end, or bytes that nobody asked for.
+void EngineConnections::watch(const std::string& replica, Idle& idle) {
+  idle.stream->when_readable([this, replica, number = idle.number] {
+    std::list<Idle>& list = idle_[replica];
+    const auto it = std::ranges::find(list, number, &Idle::number);
+    if (it == list.end()) {
+      return;
+    }
+    char byte = 0;
+    if (it->stream->receive({&byte, 1}).state == TcpStream::State::kWouldBlock) {
+      watch(replica, *it);
+      return;
+    }
+    it->stream->close();
+    list.erase(it);
+  });
 }
 
 void EngineConnections::close_old() {

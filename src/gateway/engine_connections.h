@@ -31,6 +31,7 @@ class EngineConnections {
     std::uint64_t number = 0;
   };
 
+  void watch(const std::string& replica, Idle& idle);
   void close_old();
 
   Timer timer_;

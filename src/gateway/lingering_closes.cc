@@ -18,7 +18,7 @@ void LingeringCloses::add(std::unique_ptr<TcpStream> stream) {
     stream->close();
     return;
   }
-  stream->cancel();
+  stream->forget();
   stream->finish_sending();
   streams_.push_back({std::move(stream), monotonic_now() + kFor});
   drop_input(std::prev(streams_.end()));

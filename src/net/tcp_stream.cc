@@ -94,32 +94,36 @@ TcpStream::Transfer TcpStream::send(std::string_view bytes) {
 }
 
 void TcpStream::when_readable(std::function<void()> callback) {
-  socket_.async_wait(tcp::socket::wait_read, [alive = alive_, callback = std::move(callback)](
-                                                 boost::system::error_code error) {
-    if (*alive && error != asio::error::operation_aborted) {
-      callback();
+  waiting_->readable = std::move(callback);
+  if (waiting_->waits_for_reading) {
+    return;
+  }
+  waiting_->waits_for_reading = true;
+  socket_.async_wait(tcp::socket::wait_read, [waiting = waiting_](boost::system::error_code error) {
+    waiting->waits_for_reading = false;
+    if (waiting->readable && error != asio::error::operation_aborted) {
+      std::exchange(waiting->readable, nullptr)();
     }
   });
 }
 
 void TcpStream::when_writable(std::function<void()> callback) {
-  socket_.async_wait(tcp::socket::wait_write, [alive = alive_, callback = std::move(callback)](
-                                                  boost::system::error_code error) {
-    if (*alive && error != asio::error::operation_aborted) {
-      callback();
-    }
-  });
+  waiting_->writable = std::move(callback);
+  socket_.async_wait(tcp::socket::wait_write,
+                     [waiting = waiting_](boost::system::error_code error) {
+                       if (waiting->writable && error != asio::error::operation_aborted) {
+                         std::exchange(waiting->writable, nullptr)();
+                       }
+                     });
 }
 
-void TcpStream::cancel() {
-  *alive_ = false;
-  alive_ = std::make_shared<bool>(true);
-  boost::system::error_code ignored;
-  socket_.cancel(ignored);
+void TcpStream::forget() {
+  waiting_->readable = nullptr;
+  waiting_->writable = nullptr;
 }
 
 void TcpStream::close() {
-  *alive_ = false;
+  forget();
   boost::system::error_code ignored;
   socket_.close(ignored);
 }

@@ -39,12 +39,13 @@ class TcpStream {
   Transfer receive(std::span<char> buffer);
   Transfer send(std::string_view bytes);
 
-  // One shot. At most one of each kind is outstanding.
+  // One shot. At most one of each kind is outstanding; asking for reading again replaces the
+  // callback (which costs no system call).
   void when_readable(std::function<void()> callback);
   void when_writable(std::function<void()> callback);
 
   // Outstanding callbacks do not run any more after these.
-  void cancel();  // the connection stays open for its next user
+  void forget();  // the connection stays open for its next user
   void close();
   void finish_sending();  // the other end sees the end of the stream; reading goes on
   void abort();           // resets, so that the other end cannot take what it has for the whole
@@ -52,8 +53,15 @@ class TcpStream {
   std::string peer() const;
 
  private:
+  // Shared with the waits, which may end after us.
+  struct Waiting {
+    std::function<void()> readable;
+    std::function<void()> writable;
+    bool waits_for_reading = false;
+  };
+
   boost::asio::ip::tcp::socket socket_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  std::shared_ptr<Waiting> waiting_ = std::make_shared<Waiting>();
 };
 
 }  // namespace spillway

@@ -43,7 +43,7 @@ TEST(LogLine, HoldsEveryFieldOfTheRequest) {
       R"("span_id":"b7ad6b7169203331","service_name":"gate","request_id":"r1","tenant":"core","class":"high",)"
       R"("method":"POST","route":"/v1/chat/completions","model":"m","pool":"chat","replica":"127.0.0.1:8000",)"
       R"("level":2,"actions":"budget=64 truncate=90>54","streamed":true,"retries":0,"failovers":0,"prompt_tokens":54,"output_tokens":64,)"
-      R"("queue_ms":1.5,"ttft_ms":80.0,"total_ms":500.0,"status":200,"outcome":"ok"})");
+      R"("queue_ms":1.5,"ttft_ms":80,"total_ms":500,"status":200,"outcome":"ok"})");
 }
 
 TEST(LogLine, StaysOneLineOfJsonWhateverTheCallerSends) {

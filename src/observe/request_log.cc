@@ -2,9 +2,11 @@
 
 #include <cmath>
 #include <ctime>
+#include <iterator>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
+
+#include "wire/openai_error.h"
 
 namespace spillway {
 namespace {
@@ -26,42 +28,52 @@ std::string iso_time(WallTime time) {
                      since % 1000);
 }
 
+// Written by hand: a JSON library's tree costs more than the request itself (docs/performance.md).
 std::string log_line(const RequestRecord& r, std::string_view service_name) {
-  using Json = nlohmann::ordered_json;
-  Json line{{"time", iso_time(r.started)},
-            {"trace_id", r.trace_id},
-            {"span_id", r.span_id},
-            {"service_name", service_name},
-            {"request_id", r.request_id},
-            {"tenant", r.tenant},
-            {"class", name_of(r.qos_class)},
-            {"method", r.method},
-            {"route", r.route},
-            {"model", r.model},
-            {"pool", r.pool},
-            {"replica", r.replica},
-            {"level", r.level},
-            {"actions", r.actions},
-            {"streamed", r.streamed},
-            {"retries", r.retries},
-            {"failovers", r.failovers},
-            {"prompt_tokens", r.prompt_tokens},
-            {"output_tokens", r.output_tokens},
-            {"queue_ms", milliseconds(r.queue_time)},
-            {"ttft_ms", milliseconds(r.time_to_first_token)},
-            {"total_ms", milliseconds(r.total_time)},
-            {"status", r.status},
-            {"outcome", name_of(r.outcome)}};
+  std::string out;
+  out.reserve(700);
+  const auto text = [&out](std::string_view key, std::string_view value) {
+    out.append(out.empty() ? "{\"" : ",\"").append(key).append("\":");
+    append_json_string(out, value);
+  };
+  const auto number = [&out](std::string_view key, auto value) {
+    fmt::format_to(std::back_inserter(out), ",\"{}\":{}", key, value);
+  };
+  text("time", iso_time(r.started));
+  text("trace_id", r.trace_id);
+  text("span_id", r.span_id);
+  text("service_name", service_name);
+  text("request_id", r.request_id);
+  text("tenant", r.tenant);
+  text("class", name_of(r.qos_class));
+  text("method", r.method);
+  text("route", r.route);
+  text("model", r.model);
+  text("pool", r.pool);
+  text("replica", r.replica);
+  number("level", r.level);
+  text("actions", r.actions);
+  number("streamed", r.streamed);
+  number("retries", r.retries);
+  number("failovers", r.failovers);
+  number("prompt_tokens", r.prompt_tokens);
+  number("output_tokens", r.output_tokens);
+  number("queue_ms", milliseconds(r.queue_time));
+  number("ttft_ms", milliseconds(r.time_to_first_token));
+  number("total_ms", milliseconds(r.total_time));
+  number("status", r.status);
+  text("outcome", name_of(r.outcome));
   if (r.unreadable > 0) {
-    line["unreadable_events"] = r.unreadable;
+    number("unreadable_events", r.unreadable);
   }
   if (r.usage_counted) {
-    line["usage"] = "counted";  // the engine told none
+    text("usage", "counted");  // the engine told none
   }
   if (!r.error.empty()) {
-    line["error"] = r.error;
+    text("error", r.error);
   }
-  return line.dump(-1, ' ', false, Json::error_handler_t::replace);
+  out.push_back('}');
+  return out;
 }
 
 OtlpSpan to_span(const RequestRecord& r) {

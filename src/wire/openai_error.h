@@ -20,5 +20,7 @@ std::string to_json(const OpenAiError& error);
 
 // `text` as a JSON string, quotes included. Invalid UTF-8 becomes U+FFFD.
 std::string json_string(std::string_view text);
+// The same, appended; quick where nothing has to be escaped.
+void append_json_string(std::string& out, std::string_view text);
 
 }  // namespace spillway

@@ -141,6 +141,9 @@ ReplyReader::~ReplyReader() = default;
 
 ReplyFacts ReplyReader::read(std::string_view json) {
   ReplyFacts facts;
+  if (json.empty()) {
+    return facts;  // an event may have an empty data line; simdjson wants a pointer
+  }
   dom::object root;
   if (buffers_->parser.parse(json.data(), json.size()).get(root) != simdjson::SUCCESS) {
     return facts;

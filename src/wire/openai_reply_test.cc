@@ -25,6 +25,7 @@ TEST(ReplyReader, SeesContentInEveryForm) {
 }
 
 TEST(ReplyReader, ToleratesWhateverAnEngineSends) {
+  EXPECT_FALSE(ReplyReader().read(std::string_view()).is_json);
   for (const char* json :
        {"", "[DONE]", ": keepalive", "{", "null", "[]", R"({"choices":null})", R"({"choices":[]})",
         R"({"choices":[null]})", R"({"usage":null,"choices":[{}]})",
