@@ -106,7 +106,7 @@ std::string length_chunk(std::string_view like, std::int64_t choices) {
   if (!chunk) {
     return {};
   }
-  const bool chat = chunk->value("object", "") != "text_completion";
+  const bool chat = (*chunk)["object"] != "text_completion";
   for (std::int64_t i = 0; i < choices; ++i) {
     Json choice{{"index", i}};
     if (chat) {

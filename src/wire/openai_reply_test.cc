@@ -69,5 +69,21 @@ TEST(OpenAiError, HasTheShapeThatClientsRead) {
             "null,\"code\":null}}");
 }
 
+TEST(LengthChunk, IsMadeAfterAnyChunkAndNeverFails) {
+  EXPECT_EQ(length_chunk(R"({"id":"c","object":"chat.completion.chunk","choices":[{}]})", 1),
+            R"({"id":"c","object":"chat.completion.chunk","choices":[{"index":0,"delta":{},)"
+            R"("logprobs":null,"finish_reason":"length"}]})");
+  EXPECT_NE(length_chunk(R"({"object":"text_completion"})", 1).find(R"("text":"")"),
+            std::string::npos);
+  for (const char* like :
+       {R"({"object":[1]})", R"({"object":null})", R"({"object":{"a":1}})", "{}"}) {
+    EXPECT_EQ(read(length_chunk(like, 2).c_str()).finish_reason, "length") << like;
+    EXPECT_EQ(read(usage_chunk_like(like, {}).c_str()).usage->prompt_tokens, 0) << like;
+  }
+  for (const char* none : {"", "[]", "null", "{", "5"}) {
+    EXPECT_EQ(length_chunk(none, 1), "") << none;
+  }
+}
+
 }  // namespace
 }  // namespace spillway
