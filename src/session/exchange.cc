@@ -25,12 +25,13 @@ FoundRoute find_route(std::string_view method, std::string_view path) {
     std::string_view method;
     Route route;
   };
-  static constexpr std::array<Row, 17> kRows = {{
+  static constexpr std::array<Row, 18> kRows = {{
       {"/v1/chat/completions", "POST", Route::kChat},
       {"/v1/completions", "POST", Route::kCompletions},
       {"/v1/models", "GET", Route::kModels},
       {"/livez", "GET", Route::kLive},
       {"/readyz", "GET", Route::kReady},
+      {"/health", "GET", Route::kReady},  // what tools written for engines ask
       {"/v1/embeddings", "POST", Route::kForward},
       {"/v1/responses", "POST", Route::kForward},
       {"/v1/rerank", "POST", Route::kForward},
