@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <set>
 #include <utility>
 
 #include <boost/asio/post.hpp>
@@ -170,29 +171,29 @@ void Operations::collect() {
   collect_timer_.after(kCollectEvery, [this] { collect(); });
 }
 
+// The scraper of this address: one that has not changed goes on in its rhythm, since a reload every
+// second must not blind us.
+std::unique_ptr<Scraper> Operations::scraper_of(const std::string& address, Duration interval) {
+  for (std::unique_ptr<Scraper>& known : scrapers_) {
+    if (known && known->address() == address && known->interval() == interval) {
+      return std::move(known);
+    }
+  }
+  return std::make_unique<Scraper>(
+      io_, address, interval, [this](const std::string& from, Result<EngineFacts> facts) {
+        asio::post(gateway_.io(),
+                   [this, from, facts = std::move(facts)] { gateway_.on_page(from, facts); });
+      });
+}
+
 void Operations::start_scrapers() {
   std::vector<std::unique_ptr<Scraper>> kept;
+  std::set<std::string> addresses;  // a replica of two pools is read once
   for (const PoolConfig& pool : snapshot_->config.pools) {
     for (const ReplicaConfig& replica : pool.replicas) {
-      const std::string address = replica.address();
-      const auto same = [&](const std::unique_ptr<Scraper>& s) {
-        return s && s->address() == address;
-      };
-      if (std::ranges::any_of(kept, same)) {
-        continue;
+      if (addresses.insert(replica.address()).second) {
+        kept.push_back(scraper_of(replica.address(), pool.scrape_interval));
       }
-      // One that has not changed goes on in its rhythm: a reload every second must not blind us.
-      const auto known = std::ranges::find_if(scrapers_, same);
-      if (known != scrapers_.end() && (*known)->interval() == pool.scrape_interval) {
-        kept.push_back(std::move(*known));
-        continue;
-      }
-      kept.push_back(std::make_unique<Scraper>(
-          io_, address, pool.scrape_interval,
-          [this](const std::string& from, Result<EngineFacts> facts) {
-            asio::post(gateway_.io(),
-                       [this, from, facts = std::move(facts)] { gateway_.on_page(from, facts); });
-          }));
     }
   }
   scrapers_ = std::move(kept);

@@ -58,6 +58,7 @@ class Operations {
   void drain_records();
   void collect();
   void take_snapshot(std::shared_ptr<const Snapshot> snapshot);
+  std::unique_ptr<Scraper> scraper_of(const std::string& address, Duration interval);
   void start_scrapers();
   void start_export();
   void reload(const std::string& why);

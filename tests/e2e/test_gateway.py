@@ -1,4 +1,5 @@
 """The gateway and a simulated engine as real processes: what callers and operators see."""
+import http.server
 import json
 import re
 import signal
@@ -231,3 +232,48 @@ def test_a_taken_port_names_its_holder(pair, folder):
     assert taken.child.wait(timeout=60) == 1
     taken.stop()
     assert re.search(r"held by spillway \(pid \d+\); choose another with --listen", "".join(taken.err))
+
+
+def test_spans_reach_an_otlp_collector(folder, started):
+    bodies = []
+
+    class Collector(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            bodies.append((self.path, json.loads(self.rfile.read(int(self.headers["content-length"])))))
+            self.send_response(200)
+            self.send_header("content-length", "2")
+            self.end_headers()
+            self.wfile.write(b"{}")
+
+        def log_message(self, *_):
+            pass
+
+    collector = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
+    threading.Thread(target=collector.serve_forever, daemon=True).start()
+    engine = started(Engine)
+    files = Files(folder, engine)
+    endpoint = f"http://127.0.0.1:{collector.server_port}/v1/traces"
+    files.config.write_text(files.config.read_text() + f"otlp: {{endpoint: {endpoint}}}\n")
+    gateway = started(Gateway, files.config)
+    until(lambda: fetch(gateway.url + "/readyz")[0] == 200)
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    ask(gateway, x_request_id="spanned", traceparent=f"00-{trace}-b7ad6b7169203331-01")
+    ask(gateway, x_request_id="unsampled", traceparent=f"00-{trace}-b7ad6b7169203331-00")
+
+    def spans():
+        return [
+            span
+            for path, body in bodies
+            for scope in body["resourceSpans"][0]["scopeSpans"]
+            for span in scope["spans"]
+            if path == "/v1/traces" and span["traceId"] == trace
+        ]
+
+    (span,) = until(spans)
+    assert span["parentSpanId"] == "b7ad6b7169203331" and span["name"] == "POST /v1/chat/completions"
+    texts = {a["key"]: a["value"].get("stringValue") for a in span["attributes"]}
+    assert texts["spillway.request_id"] == "spanned" and texts["spillway.outcome"] == "ok"
+    assert int(span["endTimeUnixNano"]) > int(span["startTimeUnixNano"])
+    (record,) = [r for r in gateway.records() if r["request_id"] == "spanned"]
+    assert record["trace_id"] == trace and record["span_id"] == span["spanId"]
+    collector.shutdown()
