@@ -79,7 +79,8 @@ TEST(LoadPolicy, NamesFileLineKeyFaultAndRemedyOfEveryMistake) {
       {"out of range", changed("kv_boundary: 95%", "kv_boundary: 140%"),
        "p.yaml:5: spec.pressure.kv_boundary: 140% is out of range; give 10% to 100%"},
       {"duplicate key", changed("  dwell: {up: 2s, down: 30s}", "  pressure: {window: 5s}"),
-       "p.yaml:6: the key \"pressure\" appears twice in this mapping, first on line 5; keep one of them"},
+       "p.yaml:6: the key \"pressure\" appears twice in this mapping, first on line 5; keep one of "
+       "them"},
       {"hysteresis beyond the pressure", changed("hysteresis: 15%", "hysteresis: 90%"),
        "p.yaml:10: spec.ladder[0].when.hysteresis: 90% is not less than the pressure of 85%; the "
        "level could never "
