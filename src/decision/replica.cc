@@ -86,7 +86,7 @@ std::optional<double> Replica::kv_tokens_capacity(std::optional<std::int64_t> st
 std::optional<double> Replica::kv_tokens_held(Instant now,
                                               std::optional<std::int64_t> stated_capacity) const {
   const std::optional<double> capacity = kv_tokens_capacity(stated_capacity);
-  if (!capacity || !facts_fresh(now) || !facts_->kv_usage) {
+  if (!capacity || !facts_ || !facts_fresh(now) || !facts_->kv_usage) {
     return std::nullopt;
   }
   const double since = static_cast<double>(tokens_ - tokens_at_page_);
@@ -94,7 +94,7 @@ std::optional<double> Replica::kv_tokens_held(Instant now,
 }
 
 double Replica::waiting(Instant now) const {
-  if (!facts_fresh(now) || !facts_->waiting) {
+  if (!facts_ || !facts_fresh(now) || !facts_->waiting) {
     return 0;
   }
   return std::max(0.0, *facts_->waiting + (unstarted_ - unstarted_at_page_));
