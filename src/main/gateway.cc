@@ -38,7 +38,8 @@ void print_ready(const Config& config, std::uint16_t port, std::uint16_t admin_p
              "Try it:\n"
              "  curl -N http://{0}:{1}/v1/chat/completions -H 'content-type: application/json' \\\n"
              "    -d "
-             "'{{\"model\":\"{6}\",\"stream\":true,\"messages\":[{{\"role\":\"user\",\"content\":"
+             "'{{\"model\":\"{6}\",\"stream\":true,\"temperature\":0,\"messages\":[{{\"role\":"
+             "\"user\",\"content\":"
              "\"What is a dam for?\"}}]}}'\n\n",
              config.listen.host, port, std::min(wanted, connections_max), descriptors.rlim_cur,
              config.admin_listen.host, admin_port, config.pools.at(0).models.at(0));
