@@ -141,7 +141,7 @@ void CallerConnection::connect(const ConnectEngine& wanted) {
 
 // Sends what it can; true when something was sent or the other end has gone.
 bool CallerConnection::flush(Side side) {
-  Armed& armed = side == Side::kCaller ? armed_caller_ : armed_engine_;
+  const Armed& armed = side == Side::kCaller ? armed_caller_ : armed_engine_;
   bool moved = false;
   while (stream(side) && !armed.write && !session_.output(side).empty()) {
     const auto put = stream(side)->send(session_.output(side));
@@ -154,14 +154,7 @@ bool CallerConnection::flush(Side side) {
       return true;
     }
     if (put.state == TcpStream::State::kWouldBlock) {
-      armed.write = true;
-      stream(side)->when_writable([self = shared_from_this(), side, attempt = attempt_] {
-        if (side == Side::kEngine && attempt != self->attempt_) {
-          return;
-        }
-        (side == Side::kCaller ? self->armed_caller_ : self->armed_engine_).write = false;
-        self->pump();
-      });
+      arm_write(side);
       return moved;
     }
     session_.sent(side, put.bytes);
@@ -190,6 +183,17 @@ void CallerConnection::arm() {
   arm_read(Side::kCaller);
   arm_read(Side::kEngine);
   arm_timer();
+}
+
+void CallerConnection::arm_write(Side side) {
+  (side == Side::kCaller ? armed_caller_ : armed_engine_).write = true;
+  stream(side)->when_writable([self = shared_from_this(), side, attempt = attempt_] {
+    if (side == Side::kEngine && attempt != self->attempt_) {
+      return;
+    }
+    (side == Side::kCaller ? self->armed_caller_ : self->armed_engine_).write = false;
+    self->pump();
+  });
 }
 
 void CallerConnection::arm_read(Side side) {

@@ -35,6 +35,7 @@ class CallerConnection : public std::enable_shared_from_this<CallerConnection> {
   void read(Side side);
   void arm();
   void arm_read(Side side);
+  void arm_write(Side side);
   void arm_timer();
   std::unique_ptr<TcpStream>& stream(Side side) {
     return side == Side::kCaller ? caller_ : engine_;

@@ -47,6 +47,7 @@ void hand_over(const std::map<std::string, int>& sockets) {
 Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& command,
                                          const Options& options) {
   std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
   for (const std::string& word : command) {
     arguments.push_back(const_cast<char*>(word.c_str()));  // execvp does not write to them
   }
@@ -72,7 +73,7 @@ Result<ChildProcess> ChildProcess::start(const std::vector<std::string>& command
     }
     sigset_t none;
     ::sigemptyset(&none);
-    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);  // NOLINT(concurrency-mt-unsafe): one thread
     const int report = ::fcntl(pipe_ends[1], F_DUPFD_CLOEXEC, 200);
     pipe_ends[1] = report >= 0 ? report : pipe_ends[1];
     if (!options.sockets.empty()) {

@@ -43,7 +43,7 @@ void Scraper::scrape() {
   HttpCall call{.address = address_,
                 .path = "/metrics",
                 .timeout = std::max<Duration>(interval_, std::chrono::seconds(1))};
-  call_ = fetch(io_, std::move(call), kPageMax, [this, next](Result<HttpReply> reply) {
+  call_ = fetch(io_, std::move(call), kPageMax, [this, next](const Result<HttpReply>& reply) {
     callback_(address_, read_page(reply));
     // A slow page delays the next one: an engine in trouble is not asked more often.
     timer_.after(std::max<Duration>(next - monotonic_now(), Duration{}), [this] { scrape(); });
