@@ -6,13 +6,17 @@ import pytest
 from conftest import ROOT, Files, Gateway, Process, fetch, until
 
 MODEL = ROOT / "models/SmolLM2-135M-Instruct.Q4_1.gguf"
+# Generous times: under the thread sanitizer the engine takes seconds for a prompt.
 CONFIG = """
 policy: policy.yaml
+limits: {{between_tokens_timeout: 120s}}
+classes: {{normal: {{first_token_timeout: 300s}}}}
 pools:
   - name: chat
     models: [smollm2-135m]
     replicas: [{replicas}]
     priority_scheduling: true
+    no_progress_timeout: 300s
 """
 QUESTION = [{"role": "user", "content": "What is a dam for?"}]
 
