@@ -40,7 +40,7 @@ def gateway(folder, started):
 
 
 def ask(gateway, **body):
-    body = {"model": "smollm2-135m", "temperature": 0, "max_tokens": 32, "messages": QUESTION, **body}
+    body = {"model": "smollm2-135m", "temperature": 0, "max_tokens": 12, "messages": QUESTION, **body}
     return fetch(gateway.url + "/v1/chat/completions", body)
 
 
