@@ -16,6 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   CHECK(first.is_json == second.is_json && first.has_content == second.has_content &&
         first.finish_reason == second.finish_reason && first.is_error == second.is_error);
   CHECK(first.is_json || (!first.has_content && !first.is_error && !first.usage));
+  CHECK(!first.usage || (first.usage->prompt_tokens >= 0 && first.usage->completion_tokens >= 0));
   const std::string end = length_chunk(input, 2);
   if (!end.empty()) {
     const ReplyFacts facts = reader.read(end);

@@ -332,7 +332,9 @@ std::variant<ResponseHead, HttpError> parse_response_head(std::string_view bytes
       head.framing.kind = BodyFraming::Kind::kUntilClose;
     }
   }
-  head.keep_alive = head.framing.kind != BodyFraming::Kind::kUntilClose &&
+  // RFC 9112, section 6.1: HTTP/1.0 knows no transfer coding; such a message ends its connection.
+  const bool doubtful = found.chunked && head.minor_version == 0;
+  head.keep_alive = head.framing.kind != BodyFraming::Kind::kUntilClose && !doubtful &&
                     stays_open(head.fields, head.minor_version);
   return head;
 }

@@ -119,7 +119,11 @@ TEST(ResponseHead, KnowsItsBody) {
         Case{"HTTP/1.1 200 OK\r\n\r\n", BodyFraming::Kind::kUntilClose, false},
         Case{"HTTP/1.1 204 No Content\r\n\r\n", BodyFraming::Kind::kNone, true},
         Case{"HTTP/1.1 200 \r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
-             BodyFraming::Kind::kNone, false}}) {
+             BodyFraming::Kind::kNone, false},
+        Case{"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 3\r\n\r\n",
+             BodyFraming::Kind::kLength, true},
+        Case{"HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n",
+             BodyFraming::Kind::kChunked, false}}) {
     SCOPED_TRACE(c.text);
     const auto parsed = parse_response_head(c.text, {});
 

@@ -63,23 +63,30 @@ void read_error(dom::object root, ReplyFacts& facts) {
   }
 }
 
+// A whole number of tokens that a reply can have. An engine's overflow or negative count is unknown,
+// not a number: it would bend what is learned from it.
+std::optional<std::int64_t> token_count(dom::object usage, const char* key) {
+  constexpr std::int64_t kMost = 1'000'000'000;
+  std::int64_t count = 0;
+  if (usage[key].get(count) != simdjson::SUCCESS || count < 0 || count > kMost) {
+    return std::nullopt;
+  }
+  return count;
+}
+
 void read_usage(dom::object root, ReplyFacts& facts) {
   dom::object usage;
   if (root["usage"].get(usage) != simdjson::SUCCESS) {
     return;
   }
-  Usage counted;
-  if (usage["prompt_tokens"].get(counted.prompt_tokens) != simdjson::SUCCESS) {
-    return;
+  const auto prompt = token_count(usage, "prompt_tokens");
+  const auto completion = token_count(usage, "completion_tokens");
+  // Embeddings have no completion_tokens; a count that is there and no count makes all of it doubtful.
+  const bool none = usage["completion_tokens"].error() == simdjson::NO_SUCH_FIELD &&
+                    token_count(usage, "total_tokens");
+  if (prompt && (completion || none)) {
+    facts.usage = Usage{.prompt_tokens = *prompt, .completion_tokens = completion.value_or(0)};
   }
-  if (usage["completion_tokens"].get(counted.completion_tokens) != simdjson::SUCCESS) {
-    std::int64_t total = 0;
-    if (usage["total_tokens"].get(total) != simdjson::SUCCESS) {
-      return;
-    }
-    counted.completion_tokens = 0;  // embeddings have none
-  }
-  facts.usage = counted;
 }
 
 }  // namespace
@@ -153,7 +160,8 @@ ReplyFacts ReplyReader::read(std::string_view json) {
   read_usage(root, facts);
   dom::array choices;
   std::size_t count = 0;
-  if (root["choices"].get(choices) == simdjson::SUCCESS) {
+  const bool has_list = root["choices"].get(choices) == simdjson::SUCCESS;
+  if (has_list) {
     for (const dom::element element : choices) {
       ++count;
       dom::object choice;
@@ -168,7 +176,8 @@ ReplyFacts ReplyReader::read(std::string_view json) {
     }
   }
   facts.has_choices = count > 0;
-  facts.usage_only = facts.usage.has_value() && count == 0 && !facts.is_error;
+  const bool is_usage = facts.usage || (has_list && root["usage"].is_object());
+  facts.usage_only = is_usage && count == 0 && !facts.is_error;
   return facts;
 }
 

@@ -26,7 +26,7 @@ struct ReplyFacts {
   bool usage_only = false;    // usage, and no choice at all
   bool has_choices = false;   // a list with at least one
   std::string finish_reason;  // empty: not ended
-  std::optional<Usage> usage;
+  std::optional<Usage> usage;  // counts that can be; a negative one is an engine's overflow
 };
 
 constexpr std::string_view kSseDone = "[DONE]";

@@ -49,6 +49,23 @@ TEST(ReplyReader, ReadsUsageAndTheEnd) {
   EXPECT_EQ(usage.usage->prompt_tokens, 3);
 }
 
+TEST(ReplyReader, CountsThatCannotBeAreUnknown) {
+  for (const char* counts :
+       {R"("prompt_tokens":-1,"completion_tokens":1)", R"("prompt_tokens":3,"completion_tokens":-7)",
+        R"("prompt_tokens":3,"completion_tokens":1e3)",
+        R"("prompt_tokens":18446744073709551615,"completion_tokens":1)",
+        R"("prompt_tokens":4000000000,"completion_tokens":1)",
+        R"("prompt_tokens":3,"completion_tokens":"1","total_tokens":4)",
+        R"("prompt_tokens":3,"total_tokens":-1)"}) {
+    SCOPED_TRACE(counts);
+    const ReplyFacts facts =
+        read((std::string(R"({"choices":[],"usage":{)") + counts + "}}").c_str());
+
+    EXPECT_FALSE(facts.usage);
+    EXPECT_TRUE(facts.usage_only);  // it still is the chunk that the caller did not ask for
+  }
+}
+
 TEST(ReplyReader, SeesErrorsOfEveryShape) {
   const ReplyFacts nested = read(R"({"error":{"message":"full","code":503}})");
   const ReplyFacts flat = read(R"({"object":"error","message":"bad","code":400})");
