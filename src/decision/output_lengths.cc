@@ -13,6 +13,7 @@ OutputLengths::OutputLengths(Options options) : fade_(std::exp(-1.0 / options.me
     ended_[b] = options.prior_weight * (up_to - below);
     below = up_to;
   }
+  make_table();
 }
 
 std::size_t OutputLengths::bucket_of(double tokens) {
@@ -21,41 +22,58 @@ std::size_t OutputLengths::bucket_of(double tokens) {
 }
 
 double OutputLengths::upper_edge(std::size_t bucket) {
-  return std::exp2(static_cast<double>(bucket + 1) / 4);
+  static const auto kEdges = [] {
+    std::array<double, kBuckets> edges{};
+    for (std::size_t b = 0; b < kBuckets; ++b) {
+      edges[b] = std::exp2(static_cast<double>(b + 1) / 4);
+    }
+    return edges;
+  }();
+  return kEdges[bucket];
 }
 
 void OutputLengths::observe(std::int64_t tokens, bool censored) {
+  constexpr int kFewSeen = 64;
+  constexpr int kMade = 16;
   for (std::size_t b = 0; b < kBuckets; ++b) {
     ended_[b] *= fade_;
     censored_[b] *= fade_;
   }
   const std::size_t b = bucket_of(static_cast<double>(tokens));
   (censored ? censored_ : ended_)[b] += 1;
+  seen_ = std::min(seen_ + 1, kFewSeen);
+  if (++not_in_table_ >= (seen_ < kFewSeen ? 1 : kMade)) {
+    make_table();
+  }
 }
 
-double OutputLengths::expected(std::int64_t limit) const {
+void OutputLengths::make_table() {
+  not_in_table_ = 0;
   double at_risk = 0;
   for (std::size_t b = 0; b < kBuckets; ++b) {
     at_risk += ended_[b] + censored_[b];
   }
-  const auto end = static_cast<double>(std::max<std::int64_t>(limit, 0));
-  double survival = 1;
-  double sum = 0;  // the integral of the survival function from 0 to the limit
-  double from = 0;
-  for (std::size_t b = 0; b < kBuckets && from < end; ++b) {
-    const double to = std::min(upper_edge(b), end);
-    const double after =
-        at_risk > 1e-9 ? survival * std::max(0.0, 1 - ended_[b] / at_risk) : survival;
+  survival_[0] = 1;
+  integral_[0] = 0;
+  for (std::size_t b = 0; b < kBuckets; ++b) {
+    const double hazard = at_risk > 1e-9 ? std::min(ended_[b] / at_risk, 1.0) : 0;
+    survival_[b + 1] = survival_[b] * (1 - hazard);
     // Half of the bucket's ends are taken to lie before its middle: the trapezium.
-    sum += (to - from) * (survival + after) / 2;
-    survival = after;
+    integral_[b + 1] =
+        integral_[b] + (upper_edge(b) - lower_edge(b)) * (survival_[b] + survival_[b + 1]) / 2;
     at_risk -= ended_[b] + censored_[b];
-    from = upper_edge(b);
   }
-  if (from < end) {
-    sum += (end - from) * survival;
+}
+
+double OutputLengths::expected(std::int64_t limit) const {
+  const auto end = static_cast<double>(std::max<std::int64_t>(limit, 0));
+  const double highest = upper_edge(kBuckets - 1);
+  if (end >= highest) {
+    return std::min(integral_[kBuckets] + (end - highest) * survival_[kBuckets], end);
   }
-  return std::min(sum, end);
+  const std::size_t b = bucket_of(end);
+  const double inside = (end - lower_edge(b)) * (survival_[b] + survival_[b + 1]) / 2;
+  return std::min(integral_[b] + inside, end);
 }
 
 }  // namespace spillway

@@ -11,9 +11,9 @@ constexpr Duration kPageDelay = std::chrono::milliseconds(300);
 
 }  // namespace
 
-std::uint64_t Quarantine::fingerprint(std::string_view body) {
+std::uint64_t Quarantine::fingerprint(std::string_view body, std::uint64_t before) {
   // FNV-1a's shape over eight bytes at a time, with a last mix: names, not security.
-  std::uint64_t hash = 0xcbf29ce484222325ULL ^ body.size();
+  std::uint64_t hash = 0xcbf29ce484222325ULL ^ body.size() ^ before;
   while (!body.empty()) {
     std::uint64_t word = 0;
     const std::size_t size = std::min(body.size(), sizeof(word));

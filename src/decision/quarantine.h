@@ -30,7 +30,8 @@ class Quarantine {
   bool refuses(Instant now, std::uint64_t fingerprint) const;
   std::size_t size() const { return entries_.size(); }
 
-  static std::uint64_t fingerprint(std::string_view body);
+  // `before`: the fingerprint of what stands before it.
+  static std::uint64_t fingerprint(std::string_view body, std::uint64_t before = 0);
 
  private:
   struct Strike {

@@ -163,7 +163,8 @@ bool CallerConnection::flush(Side side) {
   return moved;
 }
 
-void CallerConnection::read(Side side) {
+void CallerConnection::readable(Side side) {
+  (side == Side::kCaller ? armed_caller_ : armed_engine_).read = false;
   const std::span<char> buffer = gateway_.read_buffer();
   const auto got = stream(side)->receive(buffer);
   switch (got.state) {
@@ -176,6 +177,13 @@ void CallerConnection::read(Side side) {
       session_.closed(side, monotonic_now());  // the caller may still be told why
       break;
   }
+  if (!std::exchange(pump_is_due_, true)) {
+    gateway_.pump_soon(shared_from_this());
+  }
+}
+
+void CallerConnection::writable(Side side) {
+  (side == Side::kCaller ? armed_caller_ : armed_engine_).write = false;
   pump();
 }
 
@@ -185,15 +193,15 @@ void CallerConnection::arm() {
   arm_timer();
 }
 
+// The streams are ours and drop their callbacks when they close or leave us, so `this` needs no
+// owner in them; what fits two words costs no allocation.
 void CallerConnection::arm_write(Side side) {
   (side == Side::kCaller ? armed_caller_ : armed_engine_).write = true;
-  stream(side)->when_writable([self = shared_from_this(), side, attempt = attempt_] {
-    if (side == Side::kEngine && attempt != self->attempt_) {
-      return;
-    }
-    (side == Side::kCaller ? self->armed_caller_ : self->armed_engine_).write = false;
-    self->pump();
-  });
+  if (side == Side::kCaller) {
+    caller_->when_writable([this] { writable(Side::kCaller); });
+  } else {
+    engine_->when_writable([this] { writable(Side::kEngine); });
+  }
 }
 
 void CallerConnection::arm_read(Side side) {
@@ -202,13 +210,11 @@ void CallerConnection::arm_read(Side side) {
     return;
   }
   armed.read = true;
-  stream(side)->when_readable([self = shared_from_this(), side, attempt = attempt_] {
-    if (!self->caller_ || (side == Side::kEngine && attempt != self->attempt_)) {
-      return;
-    }
-    (side == Side::kCaller ? self->armed_caller_ : self->armed_engine_).read = false;
-    self->read(side);
-  });
+  if (side == Side::kCaller) {
+    caller_->when_readable([this] { readable(Side::kCaller); });
+  } else {
+    engine_->when_readable([this] { readable(Side::kEngine); });
+  }
 }
 
 // The timer is set anew only when it must ring earlier; ringing too early costs one look.

@@ -26,13 +26,19 @@ class CallerConnection : public std::enable_shared_from_this<CallerConnection> {
   // The replica is known to hang.
   void replica_hangs(const std::string& replica);
   void close();
+  // For the gateway, at the end of the loop's turn.
+  void pump_due() {
+    pump_is_due_ = false;
+    pump();
+  }
 
  private:
   void pump();
   void perform(Effect& effect);
   void connect(const ConnectEngine& wanted);
   bool flush(Side side);
-  void read(Side side);
+  void readable(Side side);
+  void writable(Side side);
   void arm();
   void arm_read(Side side);
   void arm_write(Side side);
@@ -59,6 +65,7 @@ class CallerConnection : public std::enable_shared_from_this<CallerConnection> {
   bool closing_ = false;  // when the output is sent
   bool linger_ = false;   // not at once: it may still be sending
   bool pumping_ = false;
+  bool pump_is_due_ = false;  // the gateway knows
 };
 
 }  // namespace spillway

@@ -25,34 +25,39 @@ std::unique_ptr<TcpStream> EngineConnections::take(const std::string& replica) {
 }
 
 void EngineConnections::give_back(const std::string& replica, std::unique_ptr<TcpStream> stream) {
-  std::list<Idle>& list = idle_[replica];
-  if (list.size() >= kIdleMax) {
+  std::vector<Idle>& idle = idle_[replica];
+  if (idle.size() >= kIdleMax) {
     stream->close();
     return;
   }
-  list.push_back({std::move(stream), monotonic_now(), ++numbers_});
-  watch(replica, list.back());
+  idle.push_back({std::move(stream), monotonic_now(), ++numbers_});
+  watch(idle.back());
   if (!std::exchange(timer_runs_, true)) {
     close_old();
   }
 }
 
+// The number finds it again: a callback of two words costs no allocation, and rarely runs.
+void EngineConnections::watch(Idle& idle) {
+  idle.stream->when_readable([this, number = idle.number] { on_readable(number); });
+}
+
 // Anything readable on an idle connection is its end, or bytes that nobody asked for.
-void EngineConnections::watch(const std::string& replica, Idle& idle) {
-  idle.stream->when_readable([this, replica, number = idle.number] {
-    std::list<Idle>& list = idle_[replica];
-    const auto it = std::ranges::find(list, number, &Idle::number);
-    if (it == list.end()) {
-      return;
+void EngineConnections::on_readable(std::uint64_t number) {
+  for (auto& [replica, idle] : idle_) {
+    const auto it = std::ranges::find(idle, number, &Idle::number);
+    if (it == idle.end()) {
+      continue;
     }
     char byte = 0;
     if (it->stream->receive({&byte, 1}).state == TcpStream::State::kWouldBlock) {
-      watch(replica, *it);
+      watch(*it);
       return;
     }
     it->stream->close();
-    list.erase(it);
-  });
+    idle.erase(it);
+    return;
+  }
 }
 
 void EngineConnections::close_old() {

@@ -3,10 +3,10 @@
 // closing it ends it here too. Bounds: 64 a replica, 4 seconds idle (uvicorn closes after 5). Owned
 // by the data-path thread.
 
-#include <list>
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <boost/asio/io_context.hpp>
 
@@ -31,13 +31,14 @@ class EngineConnections {
     std::uint64_t number = 0;
   };
 
-  void watch(const std::string& replica, Idle& idle);
+  void watch(Idle& idle);
+  void on_readable(std::uint64_t number);
   void close_old();
 
   Timer timer_;
   bool timer_runs_ = false;
   std::uint64_t numbers_ = 0;
-  std::map<std::string, std::list<Idle>> idle_;
+  std::map<std::string, std::vector<Idle>> idle_;  // the one used last stands last
 };
 
 }  // namespace spillway

@@ -25,6 +25,7 @@ Gateway::Gateway(boost::asio::io_context& io, std::shared_ptr<const Snapshot> sn
       engines_(io),
       tick_timer_(io),
       drain_timer_(io),
+      turn_end_(io, [this] { pump_due(); }),
       lingering_(io, read_buffer_) {
   services_.monotonic_origin = monotonic_now();
   services_.wall_origin = wall_now();
@@ -79,6 +80,23 @@ void Gateway::forget(const std::shared_ptr<CallerConnection>& connection) {
   if (services_.draining && connections_.empty() && drained_) {
     drain_timer_.cancel();
     std::exchange(drained_, nullptr)();
+  }
+}
+
+void Gateway::pump_soon(std::shared_ptr<CallerConnection> connection) {
+  due_.push_back(std::move(connection));
+  turn_end_.ask();
+}
+
+void Gateway::pump_due() {
+  std::vector<std::shared_ptr<CallerConnection>> due;
+  due.swap(due_);
+  for (const auto& connection : due) {
+    connection->pump_due();
+  }
+  if (due_.empty()) {
+    due.clear();
+    due.swap(due_);  // its memory, for the next turn
   }
 }
 

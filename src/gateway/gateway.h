@@ -11,6 +11,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <vector>
 
 #include <boost/asio/io_context.hpp>
 
@@ -20,6 +21,7 @@
 #include "gateway/record_queue.h"
 #include "net/listener.h"
 #include "net/timer.h"
+#include "net/turn_end.h"
 #include "observe/gateway_status.h"
 #include "session/services.h"
 
@@ -63,9 +65,14 @@ class Gateway {
   std::span<char> read_buffer() { return read_buffer_; }
   void ended(RequestRecord record) { records_.push(std::move(record)); }
   void forget(const std::shared_ptr<CallerConnection>& connection);
+  // Pumps it when everything that this turn of the loop found readable has been read. What is sent
+  // then leaves in one burst, and a process that waits for it is woken once instead of once a
+  // message.
+  void pump_soon(std::shared_ptr<CallerConnection> connection);
 
  private:
   void accept(std::unique_ptr<TcpStream> stream);
+  void pump_due();
   void tick();
   void pin_pools();
   void log_change(const std::string& pool, const LevelChange& change);
@@ -79,9 +86,11 @@ class Gateway {
   EngineConnections engines_;
   std::unique_ptr<Listener> listener_;
   std::set<std::shared_ptr<CallerConnection>> connections_;
-  std::map<std::string, int> hangs_;  // how often each replica was found hanging
+  std::vector<std::shared_ptr<CallerConnection>> due_;  // to be pumped
+  std::map<std::string, int> hangs_;                    // how often each replica was found hanging
   Timer tick_timer_;
   Timer drain_timer_;
+  TurnEnd turn_end_;
   std::function<void()> drained_;
   std::uint64_t connections_refused_ = 0;
   std::uint64_t reloads_ = 0;

@@ -22,6 +22,10 @@ TcpStream::Transfer transfer_of(ssize_t n) {
   return {TcpStream::State::kClosed, 0};
 }
 
+bool found_the_end(ssize_t moved, std::size_t wanted) {
+  return moved < 0 ? errno != EINTR : static_cast<std::size_t>(moved) < wanted;
+}
+
 // One attempt to connect; keeps itself alive until it has an answer.
 struct Connecting : std::enable_shared_from_this<Connecting> {
   explicit Connecting(asio::io_context& io) : resolver(io), socket(io) {}
@@ -53,10 +57,11 @@ struct Connecting : std::enable_shared_from_this<Connecting> {
 
 }  // namespace
 
-TcpStream::TcpStream(tcp::socket socket) : socket_(std::move(socket)) {
+TcpStream::TcpStream(tcp::socket socket) : poller_(Poller::of(socket.get_executor().context())) {
   boost::system::error_code ignored;
-  socket_.non_blocking(true, ignored);
-  socket_.set_option(tcp::no_delay(true), ignored);
+  socket.native_non_blocking(true, ignored);
+  socket.set_option(tcp::no_delay(true), ignored);
+  watch_ = poller_.add(socket.release(ignored));
 }
 
 void TcpStream::connect(asio::io_context& io, const std::string& address,
@@ -85,64 +90,78 @@ void TcpStream::connect(asio::io_context& io, const std::string& address,
   });
 }
 
+// A transfer that moved less than it could has found the end of what was there; the kernel tells
+// when there is more.
 TcpStream::Transfer TcpStream::receive(std::span<char> buffer) {
-  return transfer_of(::recv(socket_.native_handle(), buffer.data(), buffer.size(), 0));
+  if (!watch_) {
+    return {State::kClosed, 0};
+  }
+  Poller::Watch& watch = **watch_;
+  const ssize_t n = ::recv(watch.fd, buffer.data(), buffer.size(), 0);
+  if (!watch.ended && found_the_end(n, buffer.size())) {
+    watch.readable = false;
+  }
+  return transfer_of(n);
 }
 
 TcpStream::Transfer TcpStream::send(std::string_view bytes) {
-  return transfer_of(::send(socket_.native_handle(), bytes.data(), bytes.size(), MSG_NOSIGNAL));
+  if (!watch_) {
+    return {State::kClosed, 0};
+  }
+  Poller::Watch& watch = **watch_;
+  const ssize_t n = ::send(watch.fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  if (found_the_end(n, bytes.size())) {
+    watch.writable = false;
+  }
+  return transfer_of(n);
 }
 
 void TcpStream::when_readable(std::function<void()> callback) {
-  waiting_->readable = std::move(callback);
-  if (waiting_->waits_for_reading) {
-    return;
+  if (watch_) {
+    poller_.when_readable(*watch_, std::move(callback));
   }
-  waiting_->waits_for_reading = true;
-  socket_.async_wait(tcp::socket::wait_read, [waiting = waiting_](boost::system::error_code error) {
-    waiting->waits_for_reading = false;
-    if (waiting->readable && error != asio::error::operation_aborted) {
-      std::exchange(waiting->readable, nullptr)();
-    }
-  });
 }
 
 void TcpStream::when_writable(std::function<void()> callback) {
-  waiting_->writable = std::move(callback);
-  socket_.async_wait(tcp::socket::wait_write,
-                     [waiting = waiting_](boost::system::error_code error) {
-                       if (waiting->writable && error != asio::error::operation_aborted) {
-                         std::exchange(waiting->writable, nullptr)();
-                       }
-                     });
+  if (watch_) {
+    poller_.when_writable(*watch_, std::move(callback));
+  }
 }
 
 void TcpStream::forget() {
-  waiting_->readable = nullptr;
-  waiting_->writable = nullptr;
+  if (watch_) {
+    poller_.forget(*watch_);
+  }
 }
 
 void TcpStream::close() {
-  forget();
-  boost::system::error_code ignored;
-  socket_.close(ignored);
+  if (const auto watch = std::exchange(watch_, std::nullopt)) {
+    poller_.close(*watch);  // perhaps destroys us: a callback may own its stream
+  }
 }
 
 void TcpStream::finish_sending() {
-  boost::system::error_code ignored;
-  socket_.shutdown(tcp::socket::shutdown_send, ignored);
+  if (watch_) {
+    ::shutdown((*watch_)->fd, SHUT_WR);
+  }
 }
 
 void TcpStream::abort() {
-  boost::system::error_code ignored;
-  socket_.set_option(asio::socket_base::linger(true, 0), ignored);
-  close();
+  if (watch_) {
+    const linger at_once{.l_onoff = 1, .l_linger = 0};
+    ::setsockopt((*watch_)->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    close();
+  }
 }
 
 std::string TcpStream::peer() const {
-  boost::system::error_code error;
-  const auto endpoint = socket_.remote_endpoint(error);
-  return error ? "" : endpoint.address().to_string();
+  tcp::endpoint endpoint;
+  auto size = static_cast<socklen_t>(endpoint.capacity());
+  if (!watch_ || ::getpeername((*watch_)->fd, endpoint.data(), &size) != 0) {
+    return "";
+  }
+  endpoint.resize(size);
+  return endpoint.address().to_string();
 }
 
 }  // namespace spillway

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include <boost/asio/ip/tcp.hpp>
 
 #include "base/result.h"
+#include "net/poller.h"
 
 namespace spillway {
 
@@ -31,6 +33,9 @@ class TcpStream {
   };
 
   explicit TcpStream(boost::asio::ip::tcp::socket socket);
+  ~TcpStream() { close(); }
+  TcpStream(const TcpStream&) = delete;
+  TcpStream& operator=(const TcpStream&) = delete;
 
   // Connects to host:port; names are resolved. The callback gets the stream or a reason.
   static void connect(boost::asio::io_context& io, const std::string& address,
@@ -39,12 +44,12 @@ class TcpStream {
   Transfer receive(std::span<char> buffer);
   Transfer send(std::string_view bytes);
 
-  // One shot. At most one of each kind is outstanding; asking for reading again replaces the
-  // callback (which costs no system call).
+  // One shot. At most one of each kind is outstanding; asking again replaces the callback. Neither
+  // costs a system call.
   void when_readable(std::function<void()> callback);
   void when_writable(std::function<void()> callback);
 
-  // Outstanding callbacks do not run any more after these.
+  // Outstanding callbacks do not run any more after these, and are destroyed in them.
   void forget();  // the connection stays open for its next user
   void close();
   void finish_sending();  // the other end sees the end of the stream; reading goes on
@@ -53,15 +58,8 @@ class TcpStream {
   std::string peer() const;
 
  private:
-  // Shared with the waits, which may end after us.
-  struct Waiting {
-    std::function<void()> readable;
-    std::function<void()> writable;
-    bool waits_for_reading = false;
-  };
-
-  boost::asio::ip::tcp::socket socket_;
-  std::shared_ptr<Waiting> waiting_ = std::make_shared<Waiting>();
+  Poller& poller_;
+  std::optional<Poller::Handle> watch_;  // nothing once it is closed
 };
 
 }  // namespace spillway

@@ -80,11 +80,11 @@ OtlpSpan to_span(const RequestRecord& r) {
   OtlpSpan span{.trace_id = r.trace_id,
                 .span_id = r.span_id,
                 .parent_span_id = r.parent_span_id,
-                .name = r.method + " " + r.route,
+                .name = r.method + " " + std::string(r.route),
                 .start = r.started,
                 .end = r.started + r.total_time};
   span.texts = {
-      {"http.request.method", r.method}, {"http.route", r.route},
+      {"http.request.method", r.method}, {"http.route", std::string(r.route)},
       {"gen_ai.request.model", r.model}, {"spillway.request_id", r.request_id},
       {"spillway.tenant", r.tenant},     {"spillway.class", std::string(name_of(r.qos_class))},
       {"spillway.pool", r.pool},         {"spillway.replica", r.replica},

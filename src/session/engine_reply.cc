@@ -50,6 +50,7 @@ Status EngineReply::take_head(std::string_view& bytes) {
   retry_after_ = retry_after_of(head.fields, options_.asked_at);
   kind_ =
       head.status == 200 && type.starts_with("text/event-stream") ? Kind::kStream : Kind::kWhole;
+  headers_.reserve(*end);
   for (const HeaderField& field : head.fields) {
     if (!is_hop_by_hop(field.name) && !is_ours(field.name) &&
         !is_named_by_connection(head.fields, field.name)) {

@@ -28,12 +28,13 @@ std::string_view bearer_key(const std::vector<HeaderField>& fields) {
 
 std::string random_hex(Rng& rng, std::size_t digits) {
   static constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string out;
-  while (out.size() < digits) {
-    std::uint64_t word = rng.next();
-    for (int i = 0; i < 16 && out.size() < digits; ++i, word >>= 4U) {
-      out += kDigits[word & 15U];
+  std::string out(digits, '0');
+  std::uint64_t word = 0;
+  for (std::size_t i = 0; i < digits; ++i, word >>= 4U) {
+    if (i % 16 == 0) {
+      word = rng.next();
     }
+    out[i] = kDigits[word & 15U];
   }
   return out;
 }

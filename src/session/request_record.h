@@ -48,10 +48,10 @@ struct RequestRecord {
   bool sampled = true;         // W3C trace flag; a span is exported only when set
   std::string tenant;
   std::string method;
-  std::string route;    // the route's pattern such as "/v1/chat/completions", "other" when unknown
-  std::string model;    // as the caller named it
-  std::string pool;     // empty when none was chosen
-  std::string replica;  // host:port; empty when none was chosen
+  std::string_view route;  // its pattern, static: "/v1/chat/completions", "other" when unknown
+  std::string model;       // as the caller named it
+  std::string pool;        // empty when none was chosen
+  std::string replica;     // host:port; empty when none was chosen
   QosClass qos_class = QosClass::kNormal;
   int level = 0;
   std::string actions;  // as in x-spillway-actions; empty when nothing was done

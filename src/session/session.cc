@@ -125,20 +125,20 @@ bool Session::read_head(Instant now) {
     }
     return false;
   }
-  const std::string bytes = in_.substr(0, *end);
-  in_.erase(0, *end);
+  auto parsed = parse_request_head(std::string_view(in_).substr(0, *end),
+                                   {.bytes = static_cast<std::size_t>(limits.header_bytes)});
+  const auto* read = std::get_if<RequestHead>(&parsed);
+  begin_exchange(read, now);
+  in_.erase(0, *end);  // no view into the head is used from here on
   head_searched_ = 0;
   head_began_ = now;  // of the next one, if it is here already
-  auto parsed = parse_request_head(bytes, {.bytes = static_cast<std::size_t>(limits.header_bytes)});
   if (const auto* error = std::get_if<HttpError>(&parsed)) {
-    begin_exchange(nullptr, now);
     refuse_request(
         {.status = error->status, .message = "The request is not HTTP: " + error->message + "."},
         false, now);
     return false;
   }
-  const auto& head = std::get<RequestHead>(parsed);
-  begin_exchange(&head, now);
+  const RequestHead& head = *read;
   Exchange& x = *exchange_;
   // An upload is passed on while it arrives, so its size is the engine's business.
   if (x.route != Route::kUpload && head.framing.kind == BodyFraming::Kind::kLength &&
@@ -206,12 +206,6 @@ void Session::begin_exchange(const RequestHead* head, Instant now) {
   x.phase_began = now;
   x.identity = anonymous(head, services_.rng);
   x.record.started = services_.wall_at(now);
-  x.record.request_id = x.identity.request_id;
-  x.record.trace_id = x.identity.trace.trace_id;
-  x.record.span_id = x.identity.trace.span_id;
-  x.record.parent_span_id = x.identity.parent_span_id;
-  x.record.sampled = x.identity.trace.sampled;
-  x.record.route = x.pattern;
   if (head == nullptr) {
     x.keep_alive = false;
     return;
@@ -222,9 +216,8 @@ void Session::begin_exchange(const RequestHead* head, Instant now) {
   const FoundRoute found = find_route(head->method, head->path);
   x.route = found.route;
   x.pattern = found.pattern;
-  x.path = head->path;
-  x.record.route = x.pattern;
   if (!goes_to_an_engine(x.route)) {
+    x.path = head->path;
     return;
   }
   const Config& config = x.snapshot->config;
@@ -246,6 +239,7 @@ void Session::begin_exchange(const RequestHead* head, Instant now) {
                               .code = "unsupported_media_type"};
     }
   }
+  x.passed_headers.reserve(512);
   for (const HeaderField& field : head->fields) {
     if (!is_dropped_request_field(field.name, !config.tenants.empty()) &&
         !is_named_by_connection(head->fields, field.name)) {
@@ -349,6 +343,12 @@ void Session::answer(const LocalAnswer& local, Instant now) {
 
 void Session::end_request(Outcome outcome, Instant now) {
   Exchange& x = *exchange_;
+  x.record.request_id = std::move(x.identity.request_id);
+  x.record.trace_id = std::move(x.identity.trace.trace_id);
+  x.record.span_id = std::move(x.identity.trace.span_id);
+  x.record.parent_span_id = std::move(x.identity.parent_span_id);
+  x.record.sampled = x.identity.trace.sampled;
+  x.record.route = x.pattern;
   x.record.outcome = outcome;
   x.record.total_time = now - x.began;
   x.record.level = x.level;

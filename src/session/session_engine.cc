@@ -20,15 +20,20 @@ constexpr std::size_t kConversationBytes = 2048;
 
 // Names the beginning of a conversation: all up to its first user message.
 std::uint64_t conversation_of(const OpenAiRequest& request) {
-  std::string beginning;
+  std::uint64_t name = 0;
+  std::size_t bytes = 0;
   for (const RequestMessage& message : request.messages) {
-    beginning.append(message.role).append(":").append(message.text).append("\n");
-    if (message.role == "user" || beginning.size() > kConversationBytes) {
+    name = Quarantine::fingerprint(message.text, Quarantine::fingerprint(message.role, name));
+    bytes += message.text.size();
+    if (message.role == "user" || bytes > kConversationBytes) {
       break;
     }
   }
-  beginning.append(request.prompt, 0, kConversationBytes);
-  return beginning.empty() ? 0 : Quarantine::fingerprint(beginning);
+  if (!request.prompt.empty()) {
+    name = Quarantine::fingerprint(std::string_view(request.prompt).substr(0, kConversationBytes),
+                                   name);
+  }
+  return name;
 }
 
 RequestFacts facts_of(const OpenAiRequest& request, const Exchange& x) {
@@ -37,6 +42,7 @@ RequestFacts facts_of(const OpenAiRequest& request, const Exchange& x) {
                      .generates = x.route != Route::kForward,
                      .retries = x.snapshot->config.classes[index_of(x.identity.qos_class)].retries,
                      .conversation = conversation_of(request)};
+  facts.messages.reserve(request.messages.size());
   for (const RequestMessage& message : request.messages) {
     const std::int64_t tokens = estimate_tokens(message.text) + kTokensAroundMessage +
                                 static_cast<std::int64_t>(message.tool_bytes / 3) +
@@ -167,16 +173,18 @@ bool Session::admit(const RequestFacts& facts, Instant now) {
 void Session::write_engine_head() {
   Exchange& x = *exchange_;
   std::string& out = x.engine_head;
-  out = fmt::format("POST {} HTTP/1.1\r\n", x.pattern);
-  out.append(x.passed_headers);
+  out.reserve(x.passed_headers.size() + 384);
+  out.append("POST ").append(x.pattern).append(" HTTP/1.1\r\n").append(x.passed_headers);
   append_field(out, "x-request-id", x.identity.request_id);
-  append_field(out, "traceparent", to_traceparent(x.identity.trace));
+  out.append("traceparent: ");
+  append_traceparent(out, x.identity.trace);
+  out.append("\r\n");
   x.passed_headers = std::string();
 }
 
 void Session::start(Instant now) {
   Exchange& x = *exchange_;
-  x.engine_head += "host: ";  // completed when the replica is known for good
+  x.engine_head.append("host: ");  // completed when the replica is known for good
   x.reply.emplace(x.reply_options, services_.reply_reader);
   send_to(std::string(x.record.replica), false, now);
 }
@@ -383,6 +391,7 @@ void Session::finish_with_pool(Instant now, bool whole, bool answered) {
 
 void Session::release_engine(bool reusable) {
   if (engine_held_ || state_ == State::kConnecting) {
+    effects_.reserve(2);  // mostly the request ends with it
     effects_.emplace_back(ReleaseEngine{reusable});
   }
   engine_held_ = false;

@@ -1,7 +1,7 @@
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <limits>
-
-#include <fmt/format.h>
 
 #include "wire/http1.h"
 
@@ -40,6 +40,12 @@ std::optional<std::uint64_t> chunk_size(std::string_view line) {
     return std::nullopt;
   }
   return size;
+}
+
+void append_number(std::string& out, std::uint64_t number, int base) {
+  std::array<char, 20> digits{};
+  const auto end = std::to_chars(digits.begin(), digits.end(), number, base).ptr;
+  out.append(digits.begin(), end);
 }
 
 }  // namespace
@@ -144,7 +150,9 @@ std::variant<BodyDecoder::Piece, HttpError> BodyDecoder::decode_line(std::string
 }
 
 void append_status_line(std::string& out, int status) {
-  fmt::format_to(std::back_inserter(out), "HTTP/1.1 {} {}\r\n", status, reason_of(status));
+  out.append("HTTP/1.1 ");
+  append_number(out, static_cast<std::uint64_t>(status), 10);
+  out.append(" ").append(reason_of(status)).append("\r\n");
 }
 
 void append_field(std::string& out, std::string_view name, std::string_view value) {
@@ -153,8 +161,8 @@ void append_field(std::string& out, std::string_view name, std::string_view valu
 
 void append_chunk(std::string& out, std::string_view payload) {
   if (!payload.empty()) {
-    fmt::format_to(std::back_inserter(out), "{:x}\r\n", payload.size());
-    out.append(payload).append("\r\n");
+    append_number(out, payload.size(), 16);
+    out.append("\r\n").append(payload).append("\r\n");
   }
 }
 

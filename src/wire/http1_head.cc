@@ -9,11 +9,17 @@ namespace spillway {
 namespace {
 
 // RFC 9110, section 5.6.2.
-constexpr bool is_token_char(char c) {
-  if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9')) {
-    return true;
+constexpr auto kTokenChars = [] {
+  std::array<bool, 256> table{};
+  for (const char c : std::string_view("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyz"
+                                       "ABCDEFGHIJKLMNOPQRSTUVWXYZ")) {
+    table[static_cast<unsigned char>(c)] = true;
   }
-  return std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
+  return table;
+}();
+
+constexpr bool is_token_char(char c) {
+  return kTokenChars[static_cast<unsigned char>(c)];
 }
 
 bool is_token(std::string_view s) {
@@ -58,6 +64,7 @@ std::optional<std::string_view> take_line(std::string_view& bytes) {
 
 std::optional<HttpError> parse_fields(std::string_view bytes, const HeadLimits& limits,
                                       std::vector<HeaderField>& fields) {
+  fields.reserve(16);
   while (true) {
     const auto line = take_line(bytes);
     if (!line) {

@@ -63,8 +63,8 @@ void read_error(dom::object root, ReplyFacts& facts) {
   }
 }
 
-// A whole number of tokens that a reply can have. An engine's overflow or negative count is unknown,
-// not a number: it would bend what is learned from it.
+// A whole number of tokens that a reply can have. An engine's overflow or negative count is
+// unknown, not a number: it would bend what is learned from it.
 std::optional<std::int64_t> token_count(dom::object usage, const char* key) {
   constexpr std::int64_t kMost = 1'000'000'000;
   std::int64_t count = 0;
@@ -81,7 +81,8 @@ void read_usage(dom::object root, ReplyFacts& facts) {
   }
   const auto prompt = token_count(usage, "prompt_tokens");
   const auto completion = token_count(usage, "completion_tokens");
-  // Embeddings have no completion_tokens; a count that is there and no count makes all of it doubtful.
+  // Embeddings have no completion_tokens; a count that is there and no count makes all of it
+  // doubtful.
   const bool none = usage["completion_tokens"].error() == simdjson::NO_SUCH_FIELD &&
                     token_count(usage, "total_tokens");
   if (prompt && (completion || none)) {

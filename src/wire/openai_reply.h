@@ -22,10 +22,10 @@ struct ReplyFacts {
   bool is_error = false;  // {"error": …} or {"object":"error", …}
   int error_code = 0;     // where it is a number, such as 503
   std::string error_message;
-  bool has_content = false;   // text, reasoning, a refusal or a tool call
-  bool usage_only = false;    // usage, and no choice at all
-  bool has_choices = false;   // a list with at least one
-  std::string finish_reason;  // empty: not ended
+  bool has_content = false;    // text, reasoning, a refusal or a tool call
+  bool usage_only = false;     // usage, and no choice at all
+  bool has_choices = false;    // a list with at least one
+  std::string finish_reason;   // empty: not ended
   std::optional<Usage> usage;  // counts that can be; a negative one is an engine's overflow
 };
 

@@ -50,13 +50,13 @@ TEST(ReplyReader, ReadsUsageAndTheEnd) {
 }
 
 TEST(ReplyReader, CountsThatCannotBeAreUnknown) {
-  for (const char* counts :
-       {R"("prompt_tokens":-1,"completion_tokens":1)", R"("prompt_tokens":3,"completion_tokens":-7)",
-        R"("prompt_tokens":3,"completion_tokens":1e3)",
-        R"("prompt_tokens":18446744073709551615,"completion_tokens":1)",
-        R"("prompt_tokens":4000000000,"completion_tokens":1)",
-        R"("prompt_tokens":3,"completion_tokens":"1","total_tokens":4)",
-        R"("prompt_tokens":3,"total_tokens":-1)"}) {
+  for (const char* counts : {R"("prompt_tokens":-1,"completion_tokens":1)",
+                             R"("prompt_tokens":3,"completion_tokens":-7)",
+                             R"("prompt_tokens":3,"completion_tokens":1e3)",
+                             R"("prompt_tokens":18446744073709551615,"completion_tokens":1)",
+                             R"("prompt_tokens":4000000000,"completion_tokens":1)",
+                             R"("prompt_tokens":3,"completion_tokens":"1","total_tokens":4)",
+                             R"("prompt_tokens":3,"total_tokens":-1)"}) {
     SCOPED_TRACE(counts);
     const ReplyFacts facts =
         read((std::string(R"({"choices":[],"usage":{)") + counts + "}}").c_str());

@@ -1,6 +1,27 @@
 #include "wire/sse.h"
 
+#include <algorithm>
+
 namespace spillway {
+namespace {
+
+// The offset of the next CR or LF from `at`; the size when there is none. In windows, so that a
+// stream of lines that end in CR is not searched for an LF again and again.
+std::size_t find_line_end(std::string_view bytes, std::size_t at) {
+  constexpr std::size_t kWindow = 512;
+  while (at < bytes.size()) {
+    const std::string_view window = bytes.substr(at, kWindow);
+    const std::size_t lf = std::min(window.find('\n'), window.size());
+    const std::size_t end = std::min(window.substr(0, lf).find('\r'), lf);
+    if (end < window.size()) {
+      return at + end;
+    }
+    at += window.size();
+  }
+  return bytes.size();
+}
+
+}  // namespace
 
 // The offset behind the event that begins at `begin`; 0 when it is not complete.
 std::size_t SseScanner::event_end(std::size_t begin) {
@@ -8,17 +29,20 @@ std::size_t SseScanner::event_end(std::size_t begin) {
     scanned_ = begin;
   }
   while (scanned_ < pending_.size()) {
-    const char c = pending_[scanned_++];
+    const char c = pending_[scanned_];
+    if (c != '\n' && c != '\r') {
+      scanned_ = find_line_end(pending_, scanned_);
+      after_cr_ = false;
+      line_empty_ = false;
+      anything_ = true;
+      continue;
+    }
+    ++scanned_;
     if (c == '\n' && after_cr_) {
       after_cr_ = false;  // the second half of a CRLF
       continue;
     }
     after_cr_ = c == '\r';
-    if (c != '\n' && c != '\r') {
-      line_empty_ = false;
-      anything_ = true;
-      continue;
-    }
     if (!line_empty_) {
       line_empty_ = true;
       continue;
@@ -40,9 +64,9 @@ SseEvent SseScanner::read_event(std::string_view raw) {
   std::size_t lines = 0;
   std::size_t at = 0;
   while (at < raw.size()) {
-    const std::size_t end = raw.find_first_of("\r\n", at);
-    const std::string_view line = raw.substr(at, end == std::string_view::npos ? end : end - at);
-    at = end == std::string_view::npos ? raw.size() : end + 1;
+    const std::size_t end = find_line_end(raw, at);
+    const std::string_view line = raw.substr(at, end - at);
+    at = end + 1;
     if (line.starts_with("data") && (line.size() == 4 || line[4] == ':')) {
       std::string_view value = line.size() > 5 ? line.substr(5) : std::string_view();
       if (value.starts_with(' ')) {

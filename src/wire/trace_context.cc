@@ -37,8 +37,15 @@ std::optional<TraceContext> parse_traceparent(std::string_view header) {
   return TraceContext{std::string(trace), std::string(span), (digit & 1) != 0};
 }
 
+void append_traceparent(std::string& out, const TraceContext& context) {
+  out.append("00-").append(context.trace_id).append("-").append(context.span_id);
+  out.append(context.sampled ? "-01" : "-00");
+}
+
 std::string to_traceparent(const TraceContext& context) {
-  return "00-" + context.trace_id + "-" + context.span_id + (context.sampled ? "-01" : "-00");
+  std::string out;
+  append_traceparent(out, context);
+  return out;
 }
 
 }  // namespace spillway

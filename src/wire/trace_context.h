@@ -15,6 +15,7 @@ struct TraceContext {
 
 // Nothing when the header is malformed; then a trace begins here (section 3.2.2.3 and 4.3).
 std::optional<TraceContext> parse_traceparent(std::string_view header);
+void append_traceparent(std::string& out, const TraceContext& context);
 std::string to_traceparent(const TraceContext& context);
 
 }  // namespace spillway
