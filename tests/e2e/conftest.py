@@ -1,4 +1,7 @@
-"""Real processes on free ports: a simulated engine and a gateway in front of it."""
+"""Real processes on free ports: a simulated engine and a gateway in front of it.
+
+Threads of tests are daemons: a test that fails while they run must not keep pytest from ending.
+"""
 import json
 import os
 import pathlib
@@ -140,7 +143,7 @@ class Files:
     """A folder with a configuration and a policy."""
 
     def __init__(self, folder, *engines, config=CONFIG, policy=None):
-        self.folder = pathlib.Path(folder)
+        self.folder = folder
         self.config = self.folder / "spillway.yaml"
         self.policy = self.folder / "policy.yaml"
         replicas = ", ".join(f"{{url: {engine.url}}}" for engine in engines)
@@ -151,7 +154,7 @@ class Files:
 @pytest.fixture
 def folder():
     with tempfile.TemporaryDirectory() as path:
-        yield path
+        yield pathlib.Path(path)
 
 
 @pytest.fixture

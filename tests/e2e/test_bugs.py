@@ -600,7 +600,8 @@ def one_probe_at_a_time(bench, report):
     until(lambda: bench.ask({**WHOLE, "seed": 99})[0] == 503)
     slow = bench.engine(lambda c: (time.sleep(1), c.whole(ANSWER)), port=engine.port)
     replies = []
-    callers = [threading.Thread(target=lambda i=i: replies.append(bench.ask({**WHOLE, "seed": 100 + i})[0])) for i in range(100)]
+    callers = [threading.Thread(target=lambda i=i: replies.append(bench.ask({**WHOLE, "seed": 100 + i})[0]), daemon=True)
+               for i in range(100)]
     until(lambda: fetch(bench.gate.url + "/readyz")[0] == 200)
     for caller in callers:
         caller.start()
@@ -745,7 +746,7 @@ def main():
 
         with tempfile.TemporaryDirectory() as folder:
             try:
-                CHECKS[name](Bench(folder, start), report)
+                CHECKS[name](Bench(pathlib.Path(folder), start), report)
                 verdict = "handled"
             except Exception as error:  # the list goes on
                 verdict, failed = f"NOT handled: {type(error).__name__}: {str(error)[:300]}", failed + 1

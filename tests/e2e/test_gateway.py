@@ -157,7 +157,7 @@ def test_reload_takes_valid_files_and_refuses_others(folder, started):
 def test_stopping_lets_streams_finish(pair):
     replies = []
     body = {**CHAT, "max_tokens": 60, "ignore_eos": True, "stream": True}
-    caller = threading.Thread(target=lambda: replies.append(ask(pair, body)))
+    caller = threading.Thread(target=lambda: replies.append(ask(pair, body)), daemon=True)
     caller.start()
     until(lambda: pair.pool()["in_flight"] == 1)
     assert pair.stop() == 0
@@ -187,7 +187,7 @@ def test_the_ladder_climbs_before_it_refuses_and_comes_back(folder, started):
         while not stop.is_set():
             ask(gateway, {**CHAT, "max_tokens": 150, "ignore_eos": True})
 
-    callers = [threading.Thread(target=caller) for _ in range(150)]
+    callers = [threading.Thread(target=caller, daemon=True) for _ in range(150)]
     for thread in callers:
         thread.start()
     until(lambda: gateway.pool()["level"] == 3)

@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 
-from conftest import ROOT, Engine, Files, Gateway, fetch, until
+from conftest import ROOT, Engine, Files, Gateway, fetch, replace, until
 
 CHAT = {"model": "sim", "max_tokens": 5, "messages": [{"role": "user", "content": "hello"}]}
 
@@ -34,7 +34,7 @@ class Callers:
     def __init__(self, gateway, count=4, pause=0.005):
         self.gateway, self.pause = gateway, pause
         self.statuses, self.errors, self.stopped = [], [], threading.Event()
-        self.threads = [threading.Thread(target=self._ask) for _ in range(count)]
+        self.threads = [threading.Thread(target=self._ask, daemon=True) for _ in range(count)]
         for thread in self.threads:
             thread.start()
 
@@ -55,7 +55,8 @@ class Callers:
 def test_a_new_gateway_takes_over_and_refuses_nobody(pair):
     slow = []
     stream = threading.Thread(
-        target=lambda: slow.append(ask(pair, {**CHAT, "max_tokens": 100, "ignore_eos": True, "stream": True}))
+        target=lambda: slow.append(ask(pair, {**CHAT, "max_tokens": 100, "ignore_eos": True, "stream": True})),
+        daemon=True,
     )
     stream.start()
     until(lambda: pair.pool()["in_flight"] == 1)
@@ -120,14 +121,15 @@ def test_a_thousand_reloads_under_load_lose_nothing(folder, started):
     until(lambda: fetch(gateway.url + "/readyz")[0] == 200)
     callers = Callers(gateway, count=3, pause=0)
     (child,) = children(gateway)
-    policy, draft = files.policy.read_text(), folder / "draft.yaml"
-    for i in range(1000):
-        if i % 100 == 0:
-            draft.write_text(policy.replace("version: 1.0.0", f"version: 1.0.{i}"))
-            draft.replace(files.policy)  # a reload may be reading it
-        os.kill(child, signal.SIGHUP)
-        time.sleep(0.003)  # signals of one kind are merged while one is pending
-    until(lambda: gateway.status()["reloads"] > 300)
+    policy = files.policy.read_text()
+    sent = 0
+    while gateway.status()["reloads"] < 1000:  # signals of one kind are merged while one is pending
+        replace(files.policy, policy.replace("version: 1.0.0", f"version: 1.0.{sent}"))  # a reload may be reading it
+        for _ in range(50):
+            os.kill(child, signal.SIGHUP)
+            time.sleep(0.003)
+        sent += 50
+        assert sent < 20000
     callers.stop()
     assert not callers.errors and set(callers.statuses) == {200}
     answered = len(callers.statuses)
